@@ -1,0 +1,96 @@
+/*
+ * The disk cache: one SQLite database of compiled kernels. Knows nothing of CUDA, specs or the generator: it stores
+ * bytes under a key, and gives back only bytes that it has checked. See docs/cache.md.
+ *
+ * Every call is safe from any thread (one connection behind one mutex; this is not the hot path). A database that is
+ * damaged, locked, full or read-only makes calls return CACHE_UNUSABLE or CACHE_MISS, never wrong bytes.
+ */
+#ifndef GDPA_CACHE_CACHE_H
+#define GDPA_CACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum cache_result {
+    CACHE_OK = 0,
+    CACHE_MISS,     /* no such entry, or one that failed its checks (it is then removed and counted) */
+    CACHE_UNUSABLE, /* cannot read or write: cache_why() says why */
+    CACHE_MEMORY
+};
+
+struct cache;
+
+struct cache_key {
+    uint8_t bytes[16];
+};
+
+/* One labelled part of the key material, in a fixed order chosen by the caller. */
+struct cache_key_part {
+    const char *label;
+    const void *data;
+    size_t size;
+};
+
+/*
+ * Canonical key material (label, length, bytes of every part; parts larger than 1 KiB replaced by length and hash with a
+ * second seed) and its XXH3-128. *material is malloced; compared byte by byte on every hit.
+ */
+int cache_key_make(const struct cache_key_part *parts, size_t count, struct cache_key *key, uint8_t **material,
+                   size_t *material_size);
+void cache_key_hex(const struct cache_key *key, char hex[33]);
+bool cache_key_from_hex(const char *hex, struct cache_key *key);
+
+enum cache_aux { CACHE_AUX_SOURCE = 0, CACHE_AUX_PTX, CACHE_AUX_LOG, CACHE_AUX_PLAN, CACHE_AUX_COUNT };
+
+struct cache_bytes {
+    const void *data; /* NULL: absent */
+    size_t size;
+};
+
+/* An entry going in (borrowed pointers) or coming out (freed by cache_entry_deinit). */
+struct cache_entry {
+    struct cache_key key;
+    struct cache_bytes material; /* key material */
+    struct cache_bytes code;     /* the cubin */
+    struct cache_bytes aux[CACHE_AUX_COUNT];
+    const char *name, *spec, *target, *nvrtc, *source_hash;
+    int32_t arch, registers, spill_bytes, stack_bytes, smem_static, smem_dynamic, threads;
+    double generate_ms, compile_ms;
+    uint64_t hits, sequence; /* out only */
+    int64_t stored_bytes;    /* out only */
+    void *owned;             /* out only: the memory behind the pointers */
+};
+
+struct cache_options {
+    const char *dir;  /* folder; made with 0700 when absent. The file name carries the schema number */
+    bool read_only;
+    int64_t limit_bytes; /* 0: no limit */
+    void (*log)(int level, const char *line, void *user); /* level as gdpa_log_level; may be NULL */
+    void *log_user;
+};
+
+/* Never NULL but on lack of memory: a cache that cannot be opened is one whose calls return CACHE_UNUSABLE. */
+struct cache *cache_open(const struct cache_options *options);
+void cache_close(struct cache *cache);
+const char *cache_path(const struct cache *cache);
+const char *cache_state(const struct cache *cache); /* "read-write", "read-only" or why it is unusable */
+
+/* Checks key material (when given), sizes and hashes; aux parts are read only when with_aux. */
+enum cache_result cache_get(struct cache *cache, const struct cache_key *key, const void *material,
+                            size_t material_size, bool with_aux, struct cache_entry *out);
+/* First writer wins: an entry that is there already stays. */
+enum cache_result cache_put(struct cache *cache, const struct cache_entry *entry);
+enum cache_result cache_remove(struct cache *cache, const struct cache_key *key, int64_t *removed); /* NULL key: all */
+/* Unique prefix of a hex key or of a name -> key. CACHE_MISS when none or several match; *matches says how many. */
+enum cache_result cache_find(struct cache *cache, const char *prefix, struct cache_key *key, int64_t *matches);
+/* visit gets entries without code and aux (their sizes are filled in), most recently used first; non-zero stops. */
+enum cache_result cache_list(struct cache *cache, int (*visit)(const struct cache_entry *entry, void *user), void *user);
+/* code_ok (may be NULL) checks the code of an entry beyond its hash. Bad entries are removed. */
+enum cache_result cache_verify(struct cache *cache, bool (*code_ok)(const struct cache_entry *entry, void *user),
+                               void *user, int64_t *good, int64_t *bad);
+enum cache_result cache_totals(struct cache *cache, int64_t *entries, int64_t *bytes, int64_t *limit);
+uint64_t cache_bad_entries(const struct cache *cache);
+void cache_entry_deinit(struct cache_entry *entry);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * Plans: which kernel template runs a spec, with which tile sizes, and why. Pure arithmetic; one file an architecture family
+ * (plan_portable.c: mma.sync, sm_80 and later).
+ */
+#ifndef GDPA_GEN_PLAN_H
+#define GDPA_GEN_PLAN_H
+
+#include "gen/spec.h"
+
+enum kernel_family {
+    KERNEL_FAMILY_PORTABLE = 1, /* templates/fwd_portable.cuh */
+};
+
+struct kernel_plan {
+    int32_t family;    /* enum kernel_family */
+    int32_t block_m;   /* query rows a block */
+    int32_t block_n;   /* keys a tile */
+    int32_t warps;     /* a block; each owns block_m / warps query rows */
+    int32_t stages;    /* key/value tiles in shared memory at a time */
+    int32_t q_in_registers; /* 1: Q fragments are loaded once; 0: re-read from shared memory for each key tile */
+    int32_t slice_n;   /* keys whose scores are held at a time, block_n or a part of it */
+    int32_t threads;   /* a block */
+    int32_t min_blocks; /* a SM, for __launch_bounds__ */
+    int32_t smem_bytes; /* dynamic shared memory */
+};
+
+/* The plan of a normalised spec with an arch; `reasons` (may be NULL) gets a line for each choice. */
+gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why);
+
+/* "block_m: 128" lines, then the reasons. */
+gdpa_status plan_print(const gdpa_spec *normalised, struct sbuf *text, struct sbuf *why);
+
+#endif

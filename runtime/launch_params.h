@@ -1,0 +1,24 @@
+/*
+ * Arguments -> kernel parameters and grid. No driver in here: the emulator and the tests use it as the launch does.
+ */
+#ifndef GDPA_RUNTIME_LAUNCH_PARAMS_H
+#define GDPA_RUNTIME_LAUNCH_PARAMS_H
+
+#include "gen/plan.h"
+#include "templates/params.h"
+
+struct launch_shape {
+    struct gdpa_fwd_params params;
+    uint32_t grid;  /* blocks; 0: nothing to do, nothing is launched */
+    uint32_t block; /* threads */
+    uint32_t smem;  /* dynamic bytes */
+};
+
+/* Checks every argument against the spec (spec.md section 6) and fills *shape; untouched on failure. Sets the last error. */
+gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_plan *plan, const gdpa_args *args,
+                              struct launch_shape *shape);
+
+/* Whether the tensors of args need spec.unaligned. */
+bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * The kernel arguments, shared by host C and generated CUDA: one struct, passed by value as the only parameter.
+ *
+ * The host fills it in runtime/launch_params.c; the generator pastes this file into the source without the include
+ * guards and the host-only part. Strides are in elements. Fixed-width fields, widest first, no padding anywhere.
+ */
+#ifndef GDPA_TEMPLATES_PARAMS_H
+#define GDPA_TEMPLATES_PARAMS_H
+
+//@host
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+//@end
+
+struct gdpa_fwd_params {
+    const void *q;
+    const void *k;
+    const void *v;
+    void *o;
+    const int32_t *cu_seqlens_q; /* [batch + 1] or null: dense */
+    const int32_t *cu_seqlens_k;
+    const int32_t *seqused_q; /* [batch] or null */
+    const int32_t *seqused_k;
+    int64_t q_stride_batch, q_stride_row, q_stride_head;
+    int64_t k_stride_batch, k_stride_row, k_stride_head;
+    int64_t v_stride_batch, v_stride_row, v_stride_head;
+    int64_t o_stride_batch, o_stride_row, o_stride_head;
+    int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
+    int64_t rows_k;
+    int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int32_t batch;
+    int32_t heads_q;
+    int32_t heads_per_group; /* heads_q / heads_k */
+    int32_t tiles_per_seq;   /* query tiles a sequence may have; 0: find the sequence by search in cu_seqlens_q */
+    float scale;             /* inside the activation */
+    float out_scale;         /* outside */
+    float activation_param;
+    int32_t reserved;
+};
+
+//@host
+static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 3 * 8 + 8 * 4, "no padding");
+static_assert(offsetof(struct gdpa_fwd_params, num_tiles) == 176, "as the kernel reads it");
+//@end
+
+#endif
