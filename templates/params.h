@@ -7,11 +7,11 @@
 #ifndef GDPA_TEMPLATES_PARAMS_H
 #define GDPA_TEMPLATES_PARAMS_H
 
-//@host
+//@if host
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
-//@end
+//@endif
 
 struct gdpa_fwd_params {
     const void *q;
@@ -39,9 +39,9 @@ struct gdpa_fwd_params {
     int32_t reserved;
 };
 
-//@host
+//@if host
 static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 3 * 8 + 8 * 4, "no padding");
 static_assert(offsetof(struct gdpa_fwd_params, num_tiles) == 176, "as the kernel reads it");
-//@end
+//@endif
 
 #endif
