@@ -34,11 +34,11 @@ enum option_kind {
 };
 
 struct option_row {
-    const char *name;      /* without the dashes; NULL ends a list */
-    char letter;           /* 0: none */
+    const char *name; /* without the dashes; NULL ends a list */
+    char letter;      /* 0: none */
     enum option_kind kind;
-    const char *values;    /* "N", "FILE"; of a choice its words: "auto|always|never"; NULL for a flag */
-    const char *doc;       /* one line of at most 70 characters, with the default */
+    const char *values; /* "N", "FILE"; of a choice its words: "auto|always|never"; NULL for a flag */
+    const char *doc;    /* one line of at most 70 characters, with the default */
     long lowest, highest;
 };
 
@@ -50,9 +50,9 @@ struct verb_row {
 
 struct command {
     const char *name;
-    const char *summary;  /* one line, lower case, no full stop */
-    const char *synopsis; /* what follows "gdpa-jit NAME" */
-    const char *details;  /* lines of at most 100 characters, or NULL */
+    const char *summary;              /* one line, lower case, no full stop */
+    const char *synopsis;             /* what follows "gdpa-jit NAME" */
+    const char *details;              /* lines of at most 100 characters, or NULL */
     const struct verb_row *verbs;     /* NULL: none */
     const struct option_row *options; /* its own; the common ones below are added to every command */
     bool takes_specs;                 /* completion offers the words of a spec */
@@ -93,8 +93,8 @@ const char *args_repeat(const struct args *args, const char *name, size_t index)
 long args_integer(const struct args *args, const char *name, long fallback);
 double args_number(const struct args *args, const char *name, double fallback);
 
-const struct command *command_find(const char *name);   /* NULL: unknown */
-const char *command_nearest(const char *name);          /* NULL: nothing near */
+const struct command *command_find(const char *name); /* NULL: unknown */
+const char *command_nearest(const char *name);        /* NULL: nothing near */
 const struct option_row *option_find(const struct command *command, const char *name);
 
 /* The verb that the first word names; NULL, with the reason in why, when it is missing or unknown. */

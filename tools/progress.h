@@ -18,11 +18,11 @@ enum progress_mode {
 struct progress {
     FILE *out;
     enum progress_mode mode;
-    bool bar;      /* out is a terminal, or mode is PROGRESS_ALWAYS */
-    int width;     /* columns */
+    bool bar;  /* out is a terminal, or mode is PROGRESS_ALWAYS */
+    int width; /* columns */
     size_t total;
-    double start;  /* seconds of a monotonic clock */
-    double drawn;  /* when it was drawn last; start: never */
+    double start; /* seconds of a monotonic clock */
+    double drawn; /* when it was drawn last; start: never */
     bool on_screen;
 };
 

@@ -37,8 +37,8 @@ void spec_list_deinit(struct spec_list *list);
 /* All three: false, with the reason in why, when something is refused and keep_going is off. Equal kernels are kept once. */
 bool spec_list_add(struct spec_list *list, const char *text, const char *origin, const struct spec_rules *rules,
                    char *why, size_t why_size);
-bool spec_list_add_words(struct spec_list *list, const char *const *words, size_t count,
-                         const struct spec_rules *rules, char *why, size_t why_size);
+bool spec_list_add_words(struct spec_list *list, const char *const *words, size_t count, const struct spec_rules *rules,
+                         char *why, size_t why_size);
 /* path "-": standard input. */
 bool spec_list_add_file(struct spec_list *list, const char *path, const struct spec_rules *rules, char *why,
                         size_t why_size);

@@ -31,7 +31,10 @@ struct nearest {
     const char *best; /* NULL: nothing near */
     size_t distance;
 };
-#define NEAREST_INIT(text) {.word = (text), .best = NULL, .distance = (size_t)-1}
+#define NEAREST_INIT(text)                                                                                             \
+    {                                                                                                                  \
+        .word = (text), .best = NULL, .distance = (size_t)-1                                                           \
+    }
 void nearest_offer(struct nearest *nearest, const char *name);
 
 /* " (did you mean NAME?)" or "". */

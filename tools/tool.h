@@ -13,11 +13,11 @@ struct progress;
 
 struct tool {
     struct args args;
-    bool json;       /* --json */
-    bool quiet;      /* --quiet: errors only */
-    int verbose;     /* how often --verbose was given */
-    bool color;      /* of stdout */
-    gdpa_ctx *ctx;   /* made by tool_context */
+    bool json;                   /* --json */
+    bool quiet;                  /* --quiet: errors only */
+    int verbose;                 /* how often --verbose was given */
+    bool color;                  /* of stdout */
+    gdpa_ctx *ctx;               /* made by tool_context */
     pthread_mutex_t stderr_lock; /* held while a line or the progress bar is written */
     struct progress *progress;   /* the bar on the screen, or NULL */
 };
