@@ -35,7 +35,8 @@ endif
 # ---------------------------------------------------------------------------------------------------------------
 version_part = $(shell sed -n 's/^\#define GDPA_VERSION_$(1) \([0-9]*\)$$/\1/p' include/gdpajit.h)
 VERSION_MAJOR := $(call version_part,MAJOR)
-VERSION := $(VERSION_MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
+VERSION_MINOR := $(call version_part,MINOR)
+VERSION := $(VERSION_MAJOR).$(VERSION_MINOR).$(call version_part,PATCH)
 SONAME := libgdpajit.so.$(VERSION_MAJOR)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wformat=2 -Wvla -Wwrite-strings -Wpointer-arith \
@@ -79,8 +80,12 @@ TEST_FAKES := $(patsubst tests/support/%.c,$(BUILD)/tests/lib%.so,$(wildcard tes
 SUPPORT_OBJECTS := $(call objects_of,$(filter-out tests/support/fake_%.c,$(wildcard tests/support/*.c)))
 test_programs = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard $(addsuffix /test_*.c,$(addprefix tests/,$(1)))))
 # tests/emu/emu.mk may append programs that follow the same protocol (cmocka).
-TEST_PROGRAMS := $(call test_programs,gen cache runtime tools templates)
+TEST_PROGRAMS := $(call test_programs,gen cache runtime tools templates support)
+SANITIZED_TEST_PROGRAMS := $(TEST_PROGRAMS)
+THREAD_TEST_PROGRAMS := $(call test_programs,cache runtime)
 GPU_TEST_PROGRAMS := $(call test_programs,gpu)
+SHELL_TESTS := $(wildcard tests/*/test_*.sh)
+SANITIZED_SHELL_TESTS := $(filter-out tests/pkg/%,$(SHELL_TESTS))
 
 .PHONY: all
 all: $(STATIC_LIBRARY) $(SHARED_LIBRARY) $(PROGRAM) ## build the libraries and the program (default)
@@ -144,8 +149,9 @@ $(SHARED_LIBRARY): $(LIBRARY_OBJECTS) pkg/libgdpajit.map
 	    -o $@ $(LIBRARY_OBJECTS) $(THIRD_PARTY) $(SYSTEM_LDLIBS)
 	@ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $(BUILD)/libgdpajit.so
 
-# The program sees what every user sees: the public symbols of the static library.
-$(PROGRAM): $(BUILD)/obj/tools/main.o $(BUILD)/libtools.a $(STATIC_LIBRARY)
+# The program sees what every user sees: the public symbols of the static library. `verify` compares with the reference
+# that the tests use.
+$(PROGRAM): $(BUILD)/obj/tools/main.o $(BUILD)/libtools.a $(BUILD)/tests/libsupport.a $(STATIC_LIBRARY)
 	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SYSTEM_LIBS),$(THIRD_PARTY)) $(JANSSON) $(SYSTEM_LDLIBS)
 
 # Tests.
@@ -178,21 +184,159 @@ $(foreach folder,runtime tools templates gpu,$(eval $(call test_rule,$(folder)))
 -include tests/emu/emu.mk
 
 .PHONY: tests
-tests: $(TEST_PROGRAMS) $(TEST_FAKES) ## build the test programs without running them
+tests: $(TEST_PROGRAMS) $(GPU_TEST_PROGRAMS) $(TEST_FAKES) ## build the test programs without running them
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+# ---------------------------------------------------------------------------------------------------------------
+# Run
+# ---------------------------------------------------------------------------------------------------------------
+# Set-up changes what is there, so whatever needs it runs in a make of its own.
+JOBS ?= $(shell nproc)
+TEST_TIMEOUT ?= 600
+SUBMAKE = +@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS)) DEVELOPER=$(DEVELOPER)
+NVRTC = $(shell scripts/find-nvrtc.sh)
+HAVE_GPU = $(shell scripts/has-gpu.sh && echo yes)
+RUN_TESTS = GDPAJIT_NVRTC='$(NVRTC)' BUILD='$(abspath $(BUILD))' CC='$(CC)' CXX='$(CXX)' SAN='$(SAN)' \
+            SYSTEM_LIBS='$(SYSTEM_LIBS)' scripts/run-tests.sh -j $(JOBS) -t $(TEST_TIMEOUT) -o $(BUILD)/tests/log
+
+.PHONY: demo test run-tests test-gpu run-tests-gpu sanitize sanitize-gpu golden-update
+demo: ## set up, build, compile the default kernels, show one; on a GPU also run and verify
+	@scripts/setup.sh
+	$(SUBMAKE) all
+	@GDPAJIT_NVRTC="$$(scripts/find-nvrtc.sh)" scripts/demo.sh $(BUILD)
+
+test: ## set up, build and run every test; with a GPU also those of test-gpu
+	@scripts/setup.sh --tests
+	$(SUBMAKE) run-tests
+
+run-tests: all $(TEST_PROGRAMS) $(TEST_FAKES) $(if $(HAVE_GPU),$(GPU_TEST_PROGRAMS))
+	@$(RUN_TESTS) $(TEST_PROGRAMS) $(SHELL_TESTS) $(if $(HAVE_GPU),$(GPU_TEST_PROGRAMS) $(GPU_SHELL_TESTS))
+
+test-gpu: ## set up, build and run the tests that need a GPU
+	@scripts/setup.sh --tests
+	$(SUBMAKE) run-tests-gpu
+
+run-tests-gpu: all $(GPU_TEST_PROGRAMS)
+	@$(RUN_TESTS) $(GPU_TEST_PROGRAMS) $(GPU_SHELL_TESTS)
+
+# Sanitizers stop at the first fault. What the compiler library and the driver do inside is not ours.
+sanitize: ## all tests with address and undefined-behaviour sanitizer, then the threaded ones with thread sanitizer
+	@scripts/setup.sh --tests
+	$(SUBMAKE) BUILD=$(BUILD)/address SAN=address,undefined run-tests-address
+	$(SUBMAKE) BUILD=$(BUILD)/thread SAN=thread run-tests-thread
+
+.PHONY: run-tests-address run-tests-thread
+SUPPRESSIONS = $(CURDIR)/tests/support/suppressions
+run-tests-address: all $(SANITIZED_TEST_PROGRAMS) $(TEST_FAKES)
+	@ASAN_OPTIONS=detect_stack_use_after_return=1 LSAN_OPTIONS=suppressions=$(SUPPRESSIONS)/leak.txt:print_suppressions=0 \
+	    UBSAN_OPTIONS=print_stacktrace=1 $(RUN_TESTS) $(SANITIZED_TEST_PROGRAMS) $(SANITIZED_SHELL_TESTS)
+run-tests-thread: $(THREAD_TEST_PROGRAMS) $(TEST_FAKES)
+	@TSAN_OPTIONS=suppressions=$(SUPPRESSIONS)/thread.txt $(RUN_TESTS) $(THREAD_TEST_PROGRAMS)
+
+sanitize-gpu: ## compute-sanitizer (memcheck, racecheck, synccheck, initcheck) over the small matrix
+	@scripts/setup.sh
+	$(SUBMAKE) all
+	@GDPAJIT_NVRTC="$$(scripts/find-nvrtc.sh)" scripts/sanitize-gpu.sh $(PROGRAM)
+
+golden-update: ## write the expected outputs of golden and command-line tests anew; look at the diff afterwards
+	@scripts/setup.sh --tests
+	$(SUBMAKE) run-golden-update
+
+.PHONY: run-golden-update
+run-golden-update: all $(GOLDEN_PROGRAMS)
+	@GDPA_GOLDEN_UPDATE=1 $(RUN_TESTS) $(GOLDEN_PROGRAMS) $(GOLDEN_SHELL_TESTS)
+
+# ---------------------------------------------------------------------------------------------------------------
+# Checks
+# ---------------------------------------------------------------------------------------------------------------
+.PHONY: format format-check lint check-size check-direction docs-check
+FORMATTED = $(shell find include gen cache runtime tools templates tests examples \
+                '(' -name '*.[ch]' -o -name '*.cuh' -o -name '*.def' -o -name '*.cpp' -o -name '*.hpp' ')' \
+                -not -path 'tests/golden/*')
+format: ## lay all sources out by .clang-format
+	$(CLANG_FORMAT) -i $(FORMATTED)
+format-check: ## fail when a source is not laid out by .clang-format
+	@if command -v $(CLANG_FORMAT) >/dev/null; then \
+	    $(CLANG_FORMAT) --dry-run -Werror $(FORMATTED) && echo 'format-check: clean'; \
+	else echo 'format-check: skipped, clang-format is not installed'; fi
+lint: ## static checks: clang-tidy, cppcheck, shellcheck, codespell, dependency direction, sizes
+	@BUILD='$(BUILD)' JOBS=$(JOBS) scripts/lint.sh
+check-direction: ## fail when a folder includes what it must not know
+	@scripts/check-direction.sh
+check-size: ## fail on functions and files that are too long
+	@scripts/check-size.sh
+docs-check: ## links, targets, code and variables named in the documents exist
+	@scripts/docs-check.sh
+
+# ---------------------------------------------------------------------------------------------------------------
+# Install
+# ---------------------------------------------------------------------------------------------------------------
+.PHONY: install install-lib install-headers install-program install-docs uninstall
+CMAKE_FOLDER := $(libdir)/cmake/gdpajit
+MAN_SOURCES := $(wildcard docs/man/*.scd)
+MAN_PAGES := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
+man_folder = $(mandir)/man$(patsubst .%,%,$(suffix $(1)))
+
+fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' \
+              -e 's|@VERSION@|$(VERSION)|' -e 's|@VERSION_MAJOR@|$(VERSION_MAJOR)|' \
+              -e 's|@VERSION_MINOR@|$(VERSION_MINOR)|' -e 's|@SONAME@|$(SONAME)|' \
+              -e 's|@REQUIRES_PRIVATE@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3 libzstd libxxhash)|' \
+              -e 's|@STATIC_LIBS@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3;zstd;xxhash;)|' \
+              -e "s|@INCLUDEDIR_FROM_CMAKE@|$$(realpath -m --relative-to='$(CMAKE_FOLDER)' '$(includedir)')|"
+
+install: install-lib install-headers install-program install-docs ## install everything (PREFIX, DESTDIR, libdir)
+
+install-lib: $(STATIC_LIBRARY) $(SHARED_LIBRARY) ## install the libraries and their pkg-config and CMake files
+	install -d '$(DESTDIR)$(libdir)/pkgconfig' '$(DESTDIR)$(CMAKE_FOLDER)'
+	install -m 644 $(STATIC_LIBRARY) '$(DESTDIR)$(libdir)'
+	install -m 755 $(SHARED_LIBRARY) '$(DESTDIR)$(libdir)'
+	ln -sf $(notdir $(SHARED_LIBRARY)) '$(DESTDIR)$(libdir)/$(SONAME)'
+	ln -sf $(SONAME) '$(DESTDIR)$(libdir)/libgdpajit.so'
+	$(fill_in) pkg/gdpajit.pc.in > '$(DESTDIR)$(libdir)/pkgconfig/gdpajit.pc'
+	$(fill_in) pkg/gdpajit-config.cmake.in > '$(DESTDIR)$(CMAKE_FOLDER)/gdpajit-config.cmake'
+	$(fill_in) pkg/gdpajit-config-version.cmake.in > '$(DESTDIR)$(CMAKE_FOLDER)/gdpajit-config-version.cmake'
+
+install-headers: ## install the header
+	install -d '$(DESTDIR)$(includedir)'
+	install -m 644 include/gdpajit.h '$(DESTDIR)$(includedir)'
+
+install-program: $(PROGRAM) ## install gdpa-jit
+	install -d '$(DESTDIR)$(bindir)'
+	install -m 755 $(PROGRAM) '$(DESTDIR)$(bindir)'
+
+$(BUILD)/man/%: docs/man/%.scd
+	@mkdir -p $(@D)
+	$(call quiet,SCDOC,$@) scdoc < $< > $@
+
+install-docs: $(MAN_PAGES) ## install man pages, README, CHANGELOG and LICENSE
+	install -d '$(DESTDIR)$(docdir)' $(foreach page,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(call man_folder,$(page))')
+	$(foreach page,$(MAN_PAGES),install -m 644 $(page) '$(DESTDIR)$(call man_folder,$(page))' &&) true
+	install -m 644 README.md CHANGELOG.md LICENSE '$(DESTDIR)$(docdir)'
+
+uninstall: ## remove what install put there (same PREFIX, DESTDIR, libdir)
+	rm -f '$(DESTDIR)$(libdir)/libgdpajit.a' '$(DESTDIR)$(libdir)/libgdpajit.so' '$(DESTDIR)$(libdir)/$(SONAME)' \
+	    '$(DESTDIR)$(libdir)/$(notdir $(SHARED_LIBRARY))' '$(DESTDIR)$(libdir)/pkgconfig/gdpajit.pc' \
+	    '$(DESTDIR)$(includedir)/gdpajit.h' '$(DESTDIR)$(bindir)/gdpa-jit' \
+	    $(foreach page,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(call man_folder,$(page))/$(page)')
+	rm -rf '$(DESTDIR)$(CMAKE_FOLDER)' '$(DESTDIR)$(docdir)'
 
 # ---------------------------------------------------------------------------------------------------------------
 # Helpers
 # ---------------------------------------------------------------------------------------------------------------
 .PHONY: help clean
 help: ## show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' Makefile
-	@printf '\nvariables: BUILD PREFIX DESTDIR libdir CC CFLAGS LDFLAGS\n%s\n%s\n%s\n%s\n' \
-	    '  V=1             show whole commands' \
-	    '  DEVELOPER=1     warnings are errors (always so in tests and CI)' \
-	    '  SAN=LIST        build with sanitizers: address,undefined or thread' \
-	    '  SYSTEM_LIBS=1   link sqlite3, zstd and xxhash dynamically'
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' Makefile
+	@printf '%s\n' '' \
+	    'variables (make NAME=VALUE):' \
+	    '  BUILD=FOLDER     where objects and programs go (build)' \
+	    '  PREFIX= DESTDIR= libdir=   where install puts things (/usr/local)' \
+	    '  CC= CXX= CFLAGS= CPPFLAGS= LDFLAGS= OPTIMISE=' \
+	    '  JOBS=N           compilers and tests at a time (as many as there are processors)' \
+	    '  V=1              show whole commands' \
+	    '  DEVELOPER=1      warnings are errors (always so in tests and CI)' \
+	    '  SAN=LIST         build with sanitizers: address,undefined or thread' \
+	    '  SYSTEM_LIBS=1    link sqlite3, zstd and xxhash dynamically'
 
 clean: ## remove what was built
 	rm -rf $(BUILD)
