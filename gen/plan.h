@@ -12,22 +12,47 @@ enum kernel_family {
 };
 
 struct kernel_plan {
-    int32_t family;    /* enum kernel_family */
-    int32_t block_m;   /* query rows a block */
-    int32_t block_n;   /* keys a tile */
-    int32_t warps;     /* a block; each owns block_m / warps query rows */
-    int32_t stages;    /* key/value tiles in shared memory at a time */
+    int32_t family;         /* enum kernel_family */
+    int32_t block_m;        /* query rows a block */
+    int32_t block_n;        /* keys a tile */
+    int32_t warps;          /* a block; each owns block_m / warps query rows */
+    int32_t stages;         /* key/value tiles in shared memory at a time */
     int32_t q_in_registers; /* 1: Q fragments are loaded once; 0: re-read from shared memory for each key tile */
-    int32_t slice_n;   /* keys whose scores are held at a time, block_n or a part of it */
-    int32_t threads;   /* a block */
-    int32_t min_blocks; /* a SM, for __launch_bounds__ */
-    int32_t smem_bytes; /* dynamic shared memory */
+    int32_t slice_n;        /* keys whose scores are held at a time, block_n or a part of it */
+    int32_t threads;        /* a block */
+    int32_t min_blocks;     /* a SM, for __launch_bounds__ */
+    int32_t smem_bytes;     /* dynamic shared memory */
 };
+
+/* Whether this version has kernels for the pass of a spec, for any arch: GDPA_OK or GDPA_E_UNSUPPORTED. */
+gdpa_status plan_supports(const gdpa_spec *normalised, struct sbuf *why);
 
 /* The plan of a normalised spec with an arch; `reasons` (may be NULL) gets a line for each choice. */
 gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why);
 
+/*
+ * Whether a plan from elsewhere (a tuner's candidate) can run a normalised spec with an arch: sizes that the template can
+ * do, shared memory and warps that the arch has. GDPA_OK or GDPA_E_ARGUMENT.
+ */
+gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *plan, struct sbuf *why);
+
+/* Dynamic shared memory of a plan, from block_m, block_n and stages. */
+int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *plan);
+
+/* About how many registers a thread needs; more than 255 will spill. */
+int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan);
+
+/* A head dim as the tiles hold it: columns up to a multiple of 32, in chunks of 64 where that divides, else of 32. */
+int32_t plan_padded_dim(int32_t dim);
+
+/* "portable" and "fwd_portable.cuh". NULL for a number that is none. */
+const char *plan_family_name(int32_t family);
+const char *plan_family_template(int32_t family);
+
 /* "block_m: 128" lines, then the reasons. */
 gdpa_status plan_print(const gdpa_spec *normalised, struct sbuf *text, struct sbuf *why);
+
+/* The fields of a plan in one line: "portable block_m=128 ...". */
+void plan_print_line(const struct kernel_plan *plan, struct sbuf *text);
 
 #endif

@@ -196,8 +196,8 @@ typedef enum gdpa_schedule {
  *     causal          j <= i + off
  *     window_left     j >= i + off - window_left
  *     window_right    j <= i + off + window_right    (causal makes it 0)
- * -1, or a bit that is not set, leaves that side unbounded. window_left 0 together with window_right 0 is the
- * diagonal alone. A query that sees no key gives exactly 0.
+ * -1 leaves that side unbounded, and so does 2147483647, or 0 without its bit; any other value without its bit is
+ * refused. window_left 0 together with window_right 0 is the diagonal alone. A query that sees no key gives exactly 0.
  */
 typedef struct gdpa_spec {
     size_t size;     /* sizeof(gdpa_spec), set by GDPA_SPEC_INIT */
@@ -218,6 +218,7 @@ typedef struct gdpa_spec {
     int32_t schedule;     /* gdpa_schedule */
     int32_t deterministic; /* 0 or 1: the same bits on every run; the forward always is */
     int32_t unaligned;     /* 1: data and strides need only element alignment; slower */
+    int32_t reserved;      /* 0 */
 } gdpa_spec;
 
 #ifdef __cplusplus

@@ -1,0 +1,190 @@
+/*
+ * Plans of all families: choice of the family, checks that hold for each of them, printing.
+ */
+#include "gen/plan.h"
+
+#include <string.h>
+
+#include "gen/fail.h"
+#include "gen/plan_family.h"
+
+enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 1024 };
+
+static const struct plan_family *const families[] = {&plan_portable};
+
+static const struct plan_family *family_find(int32_t number)
+{
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); ++i) {
+        if (families[i]->number == number) {
+            return families[i];
+        }
+    }
+    return NULL;
+}
+
+const char *plan_family_name(int32_t family)
+{
+    const struct plan_family *found = family_find(family);
+    return found != NULL ? found->name : NULL;
+}
+
+const char *plan_family_template(int32_t family)
+{
+    const struct plan_family *found = family_find(family);
+    return found != NULL ? found->entry : NULL;
+}
+
+int32_t plan_padded_dim(int32_t dim)
+{
+    return (dim + 31) / 32 * 32;
+}
+
+int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *plan)
+{
+    const struct plan_family *family = family_find(plan->family);
+    return family != NULL ? family->smem_bytes(normalised, plan) : 0;
+}
+
+int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan)
+{
+    const struct plan_family *family = family_find(plan->family);
+    return family != NULL ? family->registers(normalised, plan) : 0;
+}
+
+gdpa_status plan_supports(const gdpa_spec *normalised, struct sbuf *why)
+{
+    if (normalised->pass == GDPA_PASS_BACKWARD) {
+        return fail(why, GDPA_E_UNSUPPORTED,
+                    "pass is bwd, and libgdpajit " GDPA_VERSION_STRING " has no backward kernels; supported is fwd");
+    }
+    return GDPA_OK;
+}
+
+static gdpa_status arch_of(const gdpa_spec *spec, const struct arch_row **arch, struct sbuf *why)
+{
+    *arch = arch_find(spec->arch);
+    return *arch != NULL ? GDPA_OK : fail(why, GDPA_E_ARGUMENT, "arch is %d: a plan needs that of a GPU", spec->arch);
+}
+
+gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
+{
+    const struct arch_row *arch;
+    TRY(plan_supports(normalised, why));
+    TRY(arch_of(normalised, &arch, why));
+    struct kernel_plan made = {0};
+    TRY(plan_portable.make(normalised, &made, reasons, why));
+    TRY(plan_check(normalised, &made, why));
+    *plan = made;
+    return GDPA_OK;
+}
+
+/* One field of a plan within its range and a multiple of its step. */
+static gdpa_status check_field(const char *name, int32_t value, int32_t lowest, int32_t highest, int32_t step,
+                               struct sbuf *why)
+{
+    if (value < lowest || value > highest || value % step != 0) {
+        return fail(why, GDPA_E_ARGUMENT, "%s of the plan is %d; legal are multiples of %d from %d to %d", name, value,
+                    step, lowest, highest);
+    }
+    return GDPA_OK;
+}
+
+static gdpa_status check_tiles(const struct kernel_plan *plan, struct sbuf *why)
+{
+    TRY(check_field("block_m", plan->block_m, MMA_ROWS, LARGEST_TILE, MMA_ROWS, why));
+    TRY(check_field("block_n", plan->block_n, MMA_ROWS, LARGEST_TILE, MMA_ROWS, why));
+    TRY(check_field("slice_n", plan->slice_n, MMA_ROWS, plan->block_n, MMA_ROWS, why));
+    TRY(check_field("warps", plan->warps, 1, LARGEST_BLOCK / WARP_THREADS, 1, why));
+    TRY(check_field("q_in_registers", plan->q_in_registers, 0, 1, 1, why));
+    TRY(check_field("min_blocks", plan->min_blocks, 1, 32, 1, why));
+    if (plan->block_n % plan->slice_n != 0) {
+        return fail(why, GDPA_E_ARGUMENT, "slice_n of the plan is %d and does not divide block_n, which is %d",
+                    plan->slice_n, plan->block_n);
+    }
+    if (plan->threads != plan->warps * WARP_THREADS) {
+        return fail(why, GDPA_E_ARGUMENT, "threads of the plan is %d; %d warps have %d", plan->threads, plan->warps,
+                    plan->warps * WARP_THREADS);
+    }
+    return GDPA_OK;
+}
+
+static gdpa_status check_resources(const gdpa_spec *spec, const struct kernel_plan *plan, const struct arch_row *arch,
+                                   struct sbuf *why)
+{
+    int64_t smem = plan_smem_bytes(spec, plan);
+    if (plan->smem_bytes != smem) {
+        return fail(why, GDPA_E_ARGUMENT, "smem_bytes of the plan is %d; its tiles take %lld", plan->smem_bytes,
+                    (long long)smem);
+    }
+    if (smem > arch->smem_block) {
+        return fail(why, GDPA_E_ARGUMENT, "the plan takes %lld bytes of shared memory a block; %s has %d",
+                    (long long)smem, arch->target, arch->smem_block);
+    }
+    int64_t resident = plan->min_blocks * (smem + SMEM_RESERVED_BYTES);
+    if (resident > arch->smem_sm) {
+        return fail(why, GDPA_E_ARGUMENT, "the plan takes %lld bytes of shared memory an SM for %d blocks; %s has %d",
+                    (long long)resident, plan->min_blocks, arch->target, arch->smem_sm);
+    }
+    if (plan->min_blocks * plan->warps > arch->warps_sm) {
+        return fail(why, GDPA_E_ARGUMENT, "the plan has %d warps an SM; %s holds %d", plan->min_blocks * plan->warps,
+                    arch->target, arch->warps_sm);
+    }
+    return GDPA_OK;
+}
+
+gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *plan, struct sbuf *why)
+{
+    const struct arch_row *arch;
+    TRY(arch_of(normalised, &arch, why));
+    const struct plan_family *family = family_find(plan->family);
+    if (family == NULL) {
+        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal is portable (%d)", plan->family,
+                    KERNEL_FAMILY_PORTABLE);
+    }
+    TRY(check_tiles(plan, why));
+    TRY(family->check(normalised, plan, why));
+    return check_resources(normalised, plan, arch, why);
+}
+
+static const struct {
+    const char *name;
+    size_t offset;
+} plan_fields[] = {
+#define PLAN_FIELD(field) {#field, offsetof(struct kernel_plan, field)},
+#include "gen/plan_fields.def"
+#undef PLAN_FIELD
+};
+
+static void print_fields(const struct kernel_plan *plan, const char *before, const char *between, struct sbuf *text)
+{
+    for (size_t i = 0; i < sizeof(plan_fields) / sizeof(plan_fields[0]); ++i) {
+        int32_t value;
+        memcpy(&value, (const unsigned char *)plan + plan_fields[i].offset, sizeof(value));
+        sbuf_addf(text, "%s%s%s%d", before, plan_fields[i].name, between, value);
+    }
+}
+
+void plan_print_line(const struct kernel_plan *plan, struct sbuf *text)
+{
+    const char *family = plan_family_name(plan->family);
+    sbuf_addstr(text, family != NULL ? family : "unknown");
+    print_fields(plan, " ", "=", text);
+}
+
+gdpa_status plan_print(const gdpa_spec *normalised, struct sbuf *text, struct sbuf *why)
+{
+    struct kernel_plan plan;
+    struct sbuf reasons;
+    sbuf_init(&reasons, (size_t)1 << 16);
+    gdpa_status status = plan_make(normalised, &plan, &reasons, why);
+    if (status == GDPA_OK && reasons.overflow) {
+        status = fail(why, GDPA_E_MEMORY, "out of memory for the reasons of a plan");
+    }
+    if (status == GDPA_OK) {
+        sbuf_addf(text, "family: %s", plan_family_name(plan.family));
+        print_fields(&plan, "\n", ": ", text);
+        sbuf_addf(text, "\n%s", reasons.text);
+    }
+    sbuf_deinit(&reasons);
+    return status;
+}

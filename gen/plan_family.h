@@ -1,0 +1,27 @@
+/*
+ * What plan.c asks of a kernel family. A new family is a file plan_<name>.c with these functions and a row in plan.c.
+ */
+#ifndef GDPA_GEN_PLAN_FAMILY_H
+#define GDPA_GEN_PLAN_FAMILY_H
+
+#include "gen/plan.h"
+
+struct plan_family {
+    int32_t number; /* enum kernel_family */
+    const char *name;
+    const char *entry; /* template with the entry function */
+
+    /* Fills a plan, with a reason for each choice. */
+    gdpa_status (*make)(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why);
+    /* What the family's template asks of a plan, beyond what every plan must hold. */
+    gdpa_status (*check)(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why);
+    int64_t (*smem_bytes)(const gdpa_spec *spec, const struct kernel_plan *plan);
+    int32_t (*registers)(const gdpa_spec *spec, const struct kernel_plan *plan);
+};
+
+extern const struct plan_family plan_portable;
+
+/* Shared memory that each resident block costs beyond what it asks for, on every arch of the table. */
+enum { SMEM_RESERVED_BYTES = 1024 };
+
+#endif

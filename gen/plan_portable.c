@@ -1,0 +1,149 @@
+/*
+ * Plans of the portable family: mma.sync with the accumulators in registers, cp.async into swizzled shared memory.
+ * Runs on sm_80 and every later architecture.
+ *
+ * Shared memory, 2 bytes an element, columns padded by plan_padded_dim:
+ *
+ *     Q     [block_m, head_dim]; the output is staged in the same place, so as wide as head_dim_v if that is more
+ *     K     [block_n, head_dim]   * stages
+ *     V     [block_n, head_dim_v] * stages
+ */
+#include <stdlib.h>
+
+#include "gen/fail.h"
+#include "gen/plan_family.h"
+
+enum {
+    ELEMENT_BYTES = 2,
+    MOST_STAGES = 4,
+    MOST_ROWS_A_WARP = 64,
+    MOST_REGISTERS = 255,
+    /* Addresses, loop counters, K and V fragments and temporaries of the activation, as ptxas reports them. */
+    OTHER_REGISTERS = 56,
+};
+
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
+{
+    int64_t dim = plan_padded_dim(spec->head_dim);
+    int64_t dim_v = plan_padded_dim(spec->head_dim_v);
+    bool staged = spec->out_dtype != GDPA_DTYPE_FP32;
+    int64_t q = plan->block_m * (staged && dim_v > dim ? dim_v : dim);
+    int64_t kv = (int64_t)plan->stages * plan->block_n * (dim + dim_v);
+    return (q + kv) * ELEMENT_BYTES;
+}
+
+/*
+ * A thread of a warp holds 1/32 of each tile: the output [rows, head_dim_v] and the scores [rows, slice_n] in fp32, the
+ * probabilities [rows, slice_n] and, if kept, Q [rows, head_dim] as pairs of 16 bits.
+ */
+static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
+{
+    int32_t rows = plan->block_m / plan->warps;
+    int32_t output = rows * plan_padded_dim(spec->head_dim_v) / 32;
+    int32_t scores = rows * plan->slice_n / 32;
+    int32_t probabilities = rows * plan->slice_n / 64;
+    int32_t q = plan->q_in_registers ? rows * plan_padded_dim(spec->head_dim) / 64 : 0;
+    return output + scores + probabilities + q + OTHER_REGISTERS;
+}
+
+static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
+{
+    (void)spec;
+    int32_t rows = plan->block_m / plan->warps;
+    if (plan->block_m % plan->warps != 0 || rows % 16 != 0 || rows > MOST_ROWS_A_WARP) {
+        return fail(why, GDPA_E_ARGUMENT,
+                    "block_m of the plan is %d for %d warps; each warp owns a multiple of 16 rows, at most %d",
+                    plan->block_m, plan->warps, MOST_ROWS_A_WARP);
+    }
+    if (plan->stages < 1 || plan->stages > MOST_STAGES) {
+        return fail(why, GDPA_E_ARGUMENT, "stages of the plan is %d; legal are 1 to %d", plan->stages, MOST_STAGES);
+    }
+    return GDPA_OK;
+}
+
+/* Rows of a block and of a warp, by the width of the larger head dim. */
+static void choose_rows(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons)
+{
+    int32_t widest = larger(spec->head_dim, spec->head_dim_v);
+    plan->warps = 4;
+    plan->threads = 4 * 32;
+    plan->block_m = widest <= 128 ? 128 : 64;
+    sbuf_addf(reasons, "reason: block_m %d, %d rows a warp: ", plan->block_m, plan->block_m / plan->warps);
+    if (widest <= 128) {
+        sbuf_addstr(reasons, "two 16-row fragments use each K and V fragment twice, and head dims up to 128 leave the "
+                             "registers for it\n");
+    } else {
+        sbuf_addf(reasons, "head dim %d: the output of 32 rows a warp would not fit the registers\n", widest);
+    }
+    plan->q_in_registers = spec->head_dim <= 64;
+    sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d is %s 64\n", plan->q_in_registers, spec->head_dim,
+              plan->q_in_registers ? "at most" : "more than");
+}
+
+/* Keys whose scores are held at a time: the most that fit the registers. */
+static void choose_slice(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons)
+{
+    for (plan->slice_n = 64; plan->slice_n > 16; plan->slice_n /= 2) {
+        int32_t needed = registers(spec, plan);
+        if (needed <= MOST_REGISTERS) {
+            break;
+        }
+        sbuf_addf(reasons, "reason: not slice_n %d: about %d registers a thread, there are %d\n", plan->slice_n, needed,
+                  MOST_REGISTERS);
+    }
+    sbuf_addf(reasons, "reason: slice_n %d: about %d registers a thread\n", plan->slice_n, registers(spec, plan));
+}
+
+/* Tile ladders, best first: the loads of one block hide behind the work of the other, then behind its own. */
+static const struct rung {
+    int32_t block_n, stages, min_blocks;
+} ladder[] = {
+    {64, 2, 2}, {64, 1, 2}, {32, 2, 2}, {32, 1, 2}, {64, 2, 1}, {32, 2, 1}, {64, 1, 1}, {32, 1, 1}, {16, 1, 1},
+};
+
+static bool rung_fits(const struct kernel_plan *plan, const struct arch_row *arch, struct sbuf *reasons)
+{
+    int32_t needed = plan->min_blocks * (plan->smem_bytes + SMEM_RESERVED_BYTES);
+    bool fits = plan->smem_bytes <= arch->smem_block && needed <= arch->smem_sm;
+    sbuf_addf(reasons, "reason: %sblock_n %d, stages %d, min_blocks %d: %d bytes of shared memory an SM, %s has %d\n",
+              fits ? "" : "not ", plan->block_n, plan->stages, plan->min_blocks, needed, arch->target, arch->smem_sm);
+    return fits;
+}
+
+static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
+{
+    const struct arch_row *arch = arch_find(spec->arch);
+    plan->family = KERNEL_FAMILY_PORTABLE;
+    sbuf_addf(reasons, "reason: family portable: mma.sync runs on %s\n", arch->target);
+    choose_rows(spec, plan, reasons);
+    choose_slice(spec, plan, reasons);
+    int32_t slice_n = plan->slice_n;
+    for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); ++i) {
+        plan->block_n = ladder[i].block_n;
+        plan->stages = ladder[i].stages;
+        plan->min_blocks = ladder[i].min_blocks;
+        plan->slice_n = slice_n < plan->block_n ? slice_n : plan->block_n;
+        plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
+        if (rung_fits(plan, arch, reasons)) {
+            return GDPA_OK;
+        }
+    }
+    return fail(why, GDPA_E_UNSUPPORTED,
+                "no tile of head_dim %d and head_dim_v %d fits the %d bytes of shared memory of %s", spec->head_dim,
+                spec->head_dim_v, arch->smem_block, arch->target);
+}
+
+const struct plan_family plan_portable = {
+    .number = KERNEL_FAMILY_PORTABLE,
+    .name = "portable",
+    .entry = "fwd_portable.cuh",
+    .make = make,
+    .check = check,
+    .smem_bytes = smem_bytes,
+    .registers = registers,
+};
