@@ -1,5 +1,5 @@
 /*
- * Fixed-width integer names: NVRTC compiles the generated source with no header at all.
+ * Fixed-width integer names, those of a 64-bit Linux host: NVRTC compiles the generated source with no header at all.
  */
 #ifndef GDPA_TYPES_CUH
 #define GDPA_TYPES_CUH
@@ -9,7 +9,7 @@ using int16_t = short;
 using uint16_t = unsigned short;
 using int32_t = int;
 using uint32_t = unsigned int;
-using int64_t = long long;
-using uint64_t = unsigned long long;
+using int64_t = long;
+using uint64_t = unsigned long;
 
 #endif

@@ -14,6 +14,14 @@ __device__ inline float fma_rn_f32(float a, float b, float c)
     return d;
 }
 
+/* a * b + c clamped to [0, 1]; NaN gives 0. */
+__device__ inline float fma_rn_sat_f32(float a, float b, float c)
+{
+    float d;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
 /* NaN in one operand gives the other one. */
 __device__ inline float max_f32(float a, float b)
 {

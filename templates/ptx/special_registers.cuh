@@ -1,5 +1,6 @@
 /*
- * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks and grids are one-dimensional.
+ * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
+ * when it has more blocks than the first may have.
  */
 #ifndef GDPA_PTX_SPECIAL_REGISTERS_CUH
 #define GDPA_PTX_SPECIAL_REGISTERS_CUH
@@ -14,6 +15,11 @@ __device__ inline uint32_t tid_x()
 __device__ inline uint32_t ctaid_x()
 {
     return blockIdx.x;
+}
+
+__device__ inline uint32_t ctaid_y()
+{
+    return blockIdx.y;
 }
 
 __device__ inline uint32_t nctaid_x()

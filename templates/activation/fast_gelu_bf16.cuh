@@ -1,0 +1,62 @@
+/*
+ * gelu_tanh in packed 16-bit arithmetic of the input type, two scores an instruction: f(x) = h (1 + tanh(x (k0 + k1 x^2))), h = x/2.
+ * Approx: |error| <= 2^-7 max(1, |x|) in bf16 (8-bit steps in x, the argument and the tanh), less in fp16. 2 packed operations a
+ * score and 1 special function. The derivative is that of fast_gelu in fp32.
+ */
+#ifndef GDPA_ACTIVATION_FAST_GELU_BF16_CUH
+#define GDPA_ACTIVATION_FAST_GELU_BF16_CUH
+
+#include "activation/gelu_argument.cuh"
+#include "numeric.cuh"
+#include "ptx/packed_math.cuh"
+
+__device__ inline uint32_t fast_gelu_packed(uint32_t x)
+{
+    const uint32_t minus_zero = 0x80008000u;
+    const uint32_t half = packed_fma(x, packed_constant(0.5f), minus_zero);
+    const uint32_t square = packed_fma(x, x, minus_zero);
+    const uint32_t slope = packed_fma(square, packed_constant(kGeluK1), packed_constant(kGeluK0));
+    const uint32_t t = packed_tanh(packed_fma(x, slope, minus_zero));
+    return packed_fma(half, t, half);
+}
+
+__device__ inline float activation_value(float x, float param)
+{
+    return unpack_input_low(fast_gelu_packed(pack_input(x, x)));
+}
+
+__device__ inline float activation_derivative(float x, float param)
+{
+    const float t = tanh_approx_f32(gelu_argument(x));
+    const float slope = gelu_argument_slope(x);
+    const float bend = fma_rn_f32(-t, t, 1.0f);
+    const float rise = fma_rn_f32(0.5f, t, 0.5f);
+    return bend > 0.0f ? fma_rn_f32(0.5f * x * bend, slope, rise) : rise;
+}
+
+//@if fp16
+constexpr float kLowestFp16 = -65504.0f;
+//@endif
+
+struct ActivationConstants {
+    float scale;
+    float epilogue;
+};
+
+__device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
+{
+    return {scale, out_scale};
+}
+
+__device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
+{
+    //@if bf16
+    return fast_gelu_packed(pack_input(score0 * constants.scale, score1 * constants.scale));
+    //@else
+    // An infinite x would give inf - inf on the negative side, where f is 0.
+    return fast_gelu_packed(pack_input(max_nan_f32(score0 * constants.scale, kLowestFp16),
+                                       max_nan_f32(score1 * constants.scale, kLowestFp16)));
+    //@endif
+}
+
+#endif

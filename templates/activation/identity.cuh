@@ -1,0 +1,19 @@
+/*
+ * f(x) = x, f'(x) = 1. Exact; no operation.
+ */
+#ifndef GDPA_ACTIVATION_IDENTITY_CUH
+#define GDPA_ACTIVATION_IDENTITY_CUH
+
+__device__ inline float activation_value(float x, float param)
+{
+    return x;
+}
+
+__device__ inline float activation_derivative(float x, float param)
+{
+    return 1.0f;
+}
+
+#include "activation/scaled.cuh"
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * f(x) = max(x, 0), f'(x) = x > 0. Exact; no operation, it rides on the packing instruction.
+ */
+#ifndef GDPA_ACTIVATION_RELU_CUH
+#define GDPA_ACTIVATION_RELU_CUH
+
+#include "numeric.cuh"
+#include "ptx/math.cuh"
+
+__device__ inline float activation_value(float x, float param)
+{
+    return max_nan_f32(x, 0.0f);
+}
+
+__device__ inline float activation_derivative(float x, float param)
+{
+    return x > 0.0f ? 1.0f : 0.0f;
+}
+
+struct ActivationConstants {
+    float scale;
+    float epilogue;
+};
+
+__device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
+{
+    return {scale, out_scale};
+}
+
+__device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
+{
+    return pack_input_relu(score0 * constants.scale, score1 * constants.scale);
+}
+
+#endif
