@@ -1,0 +1,137 @@
+/*
+ * The accuracy rule. See compare.h.
+ */
+#include "tests/support/compare.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/support/half.h"
+
+void compare_init(struct compare *compare, int32_t dtype, double factor)
+{
+    *compare = (struct compare){.dtype = dtype, .factor = factor};
+}
+
+static void group_take_error(struct compare_group *group, double error, double ours, double exact,
+                             struct compare_place place)
+{
+    /* Written so that a NaN error, which compares false, cannot slip by: the first element always sets the place. */
+    if (group->count == 0 || error > group->max_error) {
+        group->max_error = error;
+        group->place = place;
+        group->ours = ours;
+        group->exact = exact;
+    }
+}
+
+void compare_add(struct compare *compare, double ours, double exact, double eager, struct compare_place place)
+{
+    struct compare_group *group = &compare->group;
+    if (!isfinite(eager) || !isfinite(dtype_round(compare->dtype, exact))) {
+        compare->overflowing++;
+        compare->count++;
+        return;
+    }
+    double error = fabs(ours - exact);
+    if (!isfinite(ours)) {
+        compare->broken++;
+        error = (double)INFINITY;
+    }
+    group_take_error(group, error, ours, exact, place);
+    group->max_eager_error = fmax(group->max_eager_error, fabs(eager - exact));
+    group->max_exact = fmax(group->max_exact, fabs(exact));
+    group->count++;
+    compare->count++;
+    compare->error_squares += error * error;
+    compare->exact_squares += exact * exact;
+}
+
+void compare_add_zero(struct compare *compare, double ours, struct compare_place place)
+{
+    double error = fabs(ours);
+    if (ours != 0 || signbit(ours)) {
+        compare->broken++;
+        error = (double)INFINITY;
+    }
+    group_take_error(&compare->group, error, ours, 0, place);
+    compare->group.count++;
+    compare->count++;
+    compare->error_squares += error * error;
+}
+
+double compare_bound(const struct compare *compare, const struct compare_group *group)
+{
+    return compare->factor * group->max_eager_error + dtype_ulp(compare->dtype, group->max_exact);
+}
+
+static void group_judge(struct compare *compare, const struct compare_group *group)
+{
+    double bound = compare_bound(compare, group);
+    double ratio = group->max_error / bound;
+    if (compare->worst.count == 0 || ratio > compare->worst_ratio) {
+        compare->worst = *group;
+        compare->worst_bound = bound;
+        compare->worst_ratio = ratio;
+    }
+}
+
+static void pool_take(struct compare_group *pool, const struct compare_group *group)
+{
+    group_take_error(pool, group->max_error, group->ours, group->exact, group->place);
+    pool->max_eager_error = fmax(pool->max_eager_error, group->max_eager_error);
+    pool->max_exact = fmax(pool->max_exact, group->max_exact);
+    pool->count += group->count;
+}
+
+void compare_group_end(struct compare *compare)
+{
+    if (compare->group.count >= COMPARE_POOL_BELOW) {
+        group_judge(compare, &compare->group);
+    } else if (compare->group.count > 0) {
+        pool_take(&compare->pool, &compare->group);
+    }
+    compare->group = (struct compare_group){0};
+}
+
+void compare_finish(struct compare *compare)
+{
+    compare_group_end(compare);
+    if (compare->pool.count > 0) {
+        group_judge(compare, &compare->pool);
+    }
+    compare->pool = (struct compare_group){0};
+}
+
+bool compare_holds(const struct compare *compare)
+{
+    return compare->broken == 0 && compare->overflowing == 0 && compare->worst_ratio <= 1;
+}
+
+double compare_frobenius(const struct compare *compare)
+{
+    if (compare->error_squares == 0) {
+        return 0;
+    }
+    return sqrt(compare->error_squares / compare->exact_squares);
+}
+
+void compare_explain(const struct compare *compare, char *text, size_t capacity)
+{
+    const struct compare_group *worst = &compare->worst;
+    if (compare_holds(compare)) {
+        snprintf(text, capacity, "%s", "");
+    } else if (compare->overflowing > 0) {
+        snprintf(text, capacity,
+                 "%" PRId64 " of %" PRId64 " expected elements do not fit %s: the data is too large for this check",
+                 compare->overflowing, compare->count, dtype_name(compare->dtype));
+    } else {
+        snprintf(text, capacity,
+                 "sequence %" PRId64 " head %" PRId64 " row %" PRId64 " column %" PRId64
+                 ": got %.9g, expected %.9g, error %.3g, allowed %.3g; %" PRId64 " of %" PRId64
+                 " elements are not finite or not the zero they must be",
+                 worst->place.sequence, worst->place.head, worst->place.row, worst->place.column, worst->ours,
+                 worst->exact, worst->max_error, compare->worst_bound, compare->broken, compare->count);
+    }
+}

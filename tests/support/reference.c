@@ -1,0 +1,719 @@
+/*
+ * The operator in float64. See reference.h.
+ *
+ * Work is cut into items that share nothing: a block of query rows of one sequence and head (forward, dQ), or a block
+ * of keys of one sequence and kv head (dK, dV). Each item walks over tiles of the other side; everything in a tile is a
+ * 64 x 64 problem in double, and both matrix products are one routine, accumulate().
+ */
+#include "tests/support/reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/half.h"
+#include "tests/support/parallel.h"
+#include "tests/support/random.h"
+
+enum {
+    TILE = REFERENCE_BLOCK_ROWS, /* rows and keys of a tile */
+    MAX_DIM = 256,
+};
+
+enum activation_kind {
+    EXACT,
+    APPROX,
+};
+
+/* What the table of activations says about one of them. */
+struct activation_facts {
+    int number;
+    enum activation_kind kind;
+    double relative, absolute; /* bound of an APPROX one: relative * max(1, |x|) + absolute */
+    double parameter;          /* default */
+};
+
+static const struct activation_facts activation_table[] = {
+#define ACTIVATION(suffix, number, name, aliases, file, kind, rel, abs, param_default, formula, derivative)            \
+    {number, kind, rel, abs, param_default},
+#include "gen/activations.def"
+#undef ACTIVATION
+};
+
+static struct activation_facts activation_facts_find(int32_t activation)
+{
+    for (size_t i = 0; i < sizeof activation_table / sizeof activation_table[0]; i++) {
+        if (activation_table[i].number == activation) {
+            return activation_table[i];
+        }
+    }
+    return (struct activation_facts){.number = activation};
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * The problem with every default filled in
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* A tensor: element (sequence, row, head, c) is at sequence * batch + row * row + head * head + c. */
+struct view {
+    const void *data;
+    int32_t dtype;
+    bool jagged; /* rows count from the tensor's first row, and `batch` is not used */
+    int64_t stride_batch, stride_row, stride_head;
+};
+
+typedef void (*accumulate_fn)(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc);
+
+struct problem {
+    const struct reference_problem *from;
+    int32_t dtype, out_dtype;
+    struct activation_facts activation;
+    double parameter, scale, out_scale;
+    int64_t heads_q, group; /* group: query heads a kv head */
+    int dim, dim_v;
+    int padded, padded_v; /* the same, rounded up to 8 */
+    struct view q, k, v, d_out;
+    accumulate_fn accumulate;
+};
+
+static bool is_jagged(int32_t layout)
+{
+    return layout == GDPA_LAYOUT_JAGGED;
+}
+
+static struct view view_make(const gdpa_tensor *tensor, int32_t dtype, bool jagged, int64_t rows, int64_t heads,
+                             int64_t dim)
+{
+    struct view view = {.data = tensor->data, .dtype = tensor->dtype ? tensor->dtype : dtype, .jagged = jagged};
+    if (tensor->flags & GDPA_TENSOR_STRIDES) {
+        view.stride_batch = tensor->stride_batch;
+        view.stride_row = tensor->stride_row;
+        view.stride_head = tensor->stride_head;
+    } else {
+        view.stride_head = dim;
+        view.stride_row = heads * dim;
+        view.stride_batch = rows * heads * dim;
+    }
+    return view;
+}
+
+static accumulate_fn accumulate_choose(void);
+
+static struct problem problem_resolve(const struct reference_problem *from)
+{
+    const gdpa_spec *spec = from->spec;
+    const gdpa_args *args = from->args;
+    struct problem problem = {.from = from, .heads_q = args->heads_q, .accumulate = accumulate_choose()};
+    problem.dtype = spec->dtype ? spec->dtype : GDPA_DTYPE_BF16;
+    problem.out_dtype = spec->out_dtype ? spec->out_dtype : problem.dtype;
+    problem.activation = activation_facts_find(spec->activation);
+    bool has_parameter = args->flags & GDPA_ARGS_ACTIVATION_PARAM;
+    problem.parameter = has_parameter ? (double)args->activation_param : (double)(float)problem.activation.parameter;
+    problem.scale = args->flags & GDPA_ARGS_SCALE ? (double)args->scale : 1;
+    problem.out_scale = args->flags & GDPA_ARGS_OUT_SCALE ? (double)args->out_scale : 1;
+    problem.group = args->heads_k > 0 ? args->heads_q / args->heads_k : 1;
+    problem.dim = spec->head_dim;
+    problem.dim_v = spec->head_dim_v ? spec->head_dim_v : spec->head_dim;
+    problem.padded = (problem.dim + 7) / 8 * 8;
+    problem.padded_v = (problem.dim_v + 7) / 8 * 8;
+    bool jagged_q = is_jagged(spec->layout_q);
+    bool jagged_k = is_jagged(spec->layout_k);
+    problem.q = view_make(&args->q, problem.dtype, jagged_q, args->seqlen_q, args->heads_q, problem.dim);
+    problem.k = view_make(&args->k, problem.dtype, jagged_k, args->seqlen_k, args->heads_k, problem.dim);
+    problem.v = view_make(&args->v, problem.dtype, jagged_k, args->seqlen_k, args->heads_k, problem.dim_v);
+    problem.d_out = view_make(&from->d_out, problem.dtype, jagged_q, args->seqlen_q, args->heads_q, problem.dim_v);
+    return problem;
+}
+
+static int64_t clamp(int64_t value, int64_t lowest, int64_t highest)
+{
+    return value < lowest ? lowest : value > highest ? highest : value;
+}
+
+/* First row and number of rows of a sequence on one side. */
+static void rows_find(bool jagged, int64_t sequence, int64_t seqlen, int64_t total, const int32_t *cu_seqlens,
+                      const int32_t *seqused, int64_t *first, int64_t *rows)
+{
+    if (jagged) {
+        *first = clamp(cu_seqlens[sequence], 0, total);
+        *rows = clamp(cu_seqlens[sequence + 1], *first, total) - *first;
+    } else {
+        *first = sequence * seqlen;
+        *rows = seqlen;
+    }
+    if (seqused) {
+        *rows = clamp(seqused[sequence], 0, *rows);
+    }
+}
+
+struct reference_sequence reference_sequence_find(const struct reference_problem *problem, int64_t sequence)
+{
+    const gdpa_spec *spec = problem->spec;
+    const gdpa_args *args = problem->args;
+    struct reference_sequence found;
+    rows_find(is_jagged(spec->layout_q), sequence, args->seqlen_q, args->total_q, args->cu_seqlens_q, args->seqused_q,
+              &found.first_q, &found.rows_q);
+    rows_find(is_jagged(spec->layout_k), sequence, args->seqlen_k, args->total_k, args->cu_seqlens_k, args->seqused_k,
+              &found.first_k, &found.rows_k);
+    return found;
+}
+
+struct reference_sizes reference_sizes_find(const struct reference_problem *problem)
+{
+    const gdpa_spec *spec = problem->spec;
+    const gdpa_args *args = problem->args;
+    struct reference_sizes sizes = {.head_dim = spec->head_dim};
+    sizes.head_dim_v = spec->head_dim_v ? spec->head_dim_v : spec->head_dim;
+    sizes.rows_q = is_jagged(spec->layout_q) ? args->total_q : args->batch * args->seqlen_q;
+    sizes.rows_k = is_jagged(spec->layout_k) ? args->total_k : args->batch * args->seqlen_k;
+    sizes.o = sizes.rows_q * args->heads_q * sizes.head_dim_v;
+    sizes.dq = sizes.rows_q * args->heads_q * sizes.head_dim;
+    sizes.dk = sizes.rows_k * args->heads_k * sizes.head_dim;
+    sizes.dv = sizes.rows_k * args->heads_k * sizes.head_dim_v;
+    return sizes;
+}
+
+void reference_visible(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t i,
+                       int64_t *first, int64_t *last)
+{
+    const gdpa_spec *spec = problem->spec;
+    int64_t offset = spec->align == GDPA_ALIGN_TOP_LEFT ? 0 : sequence->rows_k - sequence->rows_q;
+    bool bounded_left = (spec->flags & GDPA_SPEC_WINDOW_LEFT) && spec->window_left >= 0;
+    bool bounded_right = (spec->flags & GDPA_SPEC_WINDOW_RIGHT) && spec->window_right >= 0;
+    int64_t right = spec->causal ? 0 : spec->window_right;
+    *first = 0;
+    *last = sequence->rows_k;
+    if (bounded_left) {
+        *first = clamp(i + offset - spec->window_left, 0, sequence->rows_k);
+    }
+    if (spec->causal || bounded_right) {
+        *last = clamp(i + offset + right + 1, 0, sequence->rows_k);
+    }
+}
+
+int64_t reference_visible_pairs(const struct reference_problem *problem)
+{
+    int64_t pairs = 0;
+    for (int64_t b = 0; b < problem->args->batch; b++) {
+        struct reference_sequence sequence = reference_sequence_find(problem, b);
+        for (int64_t i = 0; i < sequence.rows_q; i++) {
+            int64_t first, last;
+            reference_visible(problem, &sequence, i, &first, &last);
+            pairs += last > first ? last - first : 0;
+        }
+    }
+    return pairs * problem->args->heads_q;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * The one matrix product
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * c[i][j] += sum over k of a[k][i] * b[k][j]. a has rows of TILE, m is a multiple of 4, n of 8. Four vectors are one
+ * register each with AVX, two each without.
+ */
+typedef double vector4 __attribute__((vector_size(32), aligned(8), may_alias));
+
+static inline __attribute__((always_inline)) void accumulate_body(int m, int n, int k, const double *a, const double *b,
+                                                                  int ldb, double *c, int ldc)
+{
+    for (int i = 0; i < m; i += 4) {
+        for (int j = 0; j < n; j += 8) {
+            vector4 sums[4][2];
+            for (int r = 0; r < 4; r++) {
+                sums[r][0] = *(const vector4 *)&c[(i + r) * ldc + j];
+                sums[r][1] = *(const vector4 *)&c[(i + r) * ldc + j + 4];
+            }
+            for (int l = 0; l < k; l++) {
+                vector4 left = *(const vector4 *)&a[l * TILE + i];
+                vector4 low = *(const vector4 *)&b[l * ldb + j];
+                vector4 high = *(const vector4 *)&b[l * ldb + j + 4];
+                for (int r = 0; r < 4; r++) {
+                    sums[r][0] += left[r] * low;
+                    sums[r][1] += left[r] * high;
+                }
+            }
+            for (int r = 0; r < 4; r++) {
+                *(vector4 *)&c[(i + r) * ldc + j] = sums[r][0];
+                *(vector4 *)&c[(i + r) * ldc + j + 4] = sums[r][1];
+            }
+        }
+    }
+}
+
+static void accumulate_portable(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc)
+{
+    accumulate_body(m, n, k, a, b, ldb, c, ldc);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) static void accumulate_avx2(int m, int n, int k, const double *a, const double *b,
+                                                                int ldb, double *c, int ldc)
+{
+    accumulate_body(m, n, k, a, b, ldb, c, ldc);
+}
+#endif
+
+static accumulate_fn accumulate_choose(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        return accumulate_avx2;
+    }
+#endif
+    return accumulate_portable;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Tiles
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* One side of a tile: its rows as they are, [TILE][padded], and transposed, [padded][TILE]. Unused rows are zero. */
+struct side {
+    double rows[TILE * MAX_DIM];
+    double transposed[MAX_DIM * TILE];
+};
+
+/* What one thread works in. */
+struct scratch {
+    struct side q, k, v, d_out;
+    double scores[TILE * TILE];      /* <q_i, k_j> */
+    double d_probs[TILE * TILE];     /* <dO_i, v_j> */
+    double probs[2][TILE * TILE];    /* P, exact and eager; transposed or not as the user wants it */
+    double d_scores[2][TILE * TILE]; /* dS without its factors, likewise */
+    double sums[2][TILE * MAX_DIM];
+    double more_sums[2][TILE * MAX_DIM];
+};
+
+static void side_load(const struct view *view, int64_t sequence, int64_t first, int64_t row, int count, int64_t head,
+                      int dim, int padded, struct side *side)
+{
+    int64_t base = head * view->stride_head + (view->jagged ? first * view->stride_row : sequence * view->stride_batch);
+    memset(side->rows, 0, sizeof(double) * TILE * (size_t)padded);
+    for (int r = 0; r < count; r++) {
+        int64_t at = base + (row + r) * view->stride_row;
+        for (int c = 0; c < dim; c++) {
+            side->rows[r * padded + c] = dtype_load(view->dtype, view->data, at + c);
+        }
+    }
+    for (int c = 0; c < padded; c++) {
+        for (int r = 0; r < TILE; r++) {
+            side->transposed[c * TILE + r] = side->rows[r * padded + c];
+        }
+    }
+}
+
+static int round_up(int value, int step)
+{
+    return (value + step - 1) / step * step;
+}
+
+/* A tile of the score matrix: queries i .. i+rows-1 of one head against keys j .. j+keys-1 of its sequence. */
+struct tile {
+    struct reference_sequence sequence;
+    int64_t sequence_number, head;
+    int64_t i, j;
+    int rows, keys;
+};
+
+/* What an evaluation of f or f' at x may be off by, for the eager result of an APPROX activation. */
+static double inexactness(const struct problem *problem, const struct tile *tile, int64_t i, int64_t j, double x)
+{
+    if (problem->activation.kind == EXACT) {
+        return 0;
+    }
+    uint64_t stream = (uint64_t)(tile->sequence_number * problem->heads_q + tile->head);
+    double unit = (double)(random_hash(stream, (uint64_t)i << 32 ^ (uint64_t)j) >> 11) * 0x1p-53;
+    return (2 * unit - 1) * (problem->activation.relative * fmax(1, fabs(x)) + problem->activation.absolute);
+}
+
+/* P, and dS without its constant factors, of one visible pair; [0] exact, [1] eager. */
+struct pair_values {
+    double p[2], d_s[2];
+};
+
+static struct pair_values pair_evaluate(const struct problem *problem, const struct tile *tile, int r, int c,
+                                        double dot, double d_prob, bool backward, bool eager)
+{
+    int32_t f = problem->activation.number;
+    struct pair_values values = {.p = {0, 0}, .d_s = {0, 0}};
+    double x = problem->scale * dot;
+    values.p[0] = reference_activation(f, x, problem->parameter);
+    if (backward) {
+        values.d_s[0] = reference_derivative(f, x, problem->parameter) * problem->out_scale * d_prob;
+    }
+    if (eager) {
+        int32_t dtype = problem->dtype;
+        double rounded = dtype_round(dtype, x);
+        double off = inexactness(problem, tile, tile->i + r, tile->j + c, rounded);
+        values.p[1] = dtype_round(dtype, reference_activation(f, rounded, problem->parameter) + off);
+        if (backward) {
+            double d_p = dtype_round(dtype, problem->out_scale * d_prob);
+            values.d_s[1] = dtype_round(dtype, (reference_derivative(f, rounded, problem->parameter) + off) * d_p);
+        }
+    }
+    return values;
+}
+
+/*
+ * Fills probs and (backward) d_scores from the loaded sides; masked and unused pairs are 0. by_key: transposed, [key][row],
+ * as a product that sums over keys wants it; else [row][key].
+ */
+static void tile_evaluate(const struct problem *problem, const struct tile *tile, struct scratch *scratch,
+                          bool backward, bool eager, bool by_key)
+{
+    int m = round_up(tile->rows, 4);
+    int n = round_up(tile->keys, 8);
+    memset(scratch->scores, 0, sizeof scratch->scores);
+    problem->accumulate(m, n, problem->dim, scratch->q.transposed, scratch->k.transposed, TILE, scratch->scores, TILE);
+    if (backward) {
+        memset(scratch->d_probs, 0, sizeof scratch->d_probs);
+        problem->accumulate(m, n, problem->dim_v, scratch->d_out.transposed, scratch->v.transposed, TILE,
+                            scratch->d_probs, TILE);
+    }
+    memset(scratch->probs, 0, sizeof scratch->probs);
+    memset(scratch->d_scores, 0, sizeof scratch->d_scores);
+    int row_step = by_key ? 1 : TILE;
+    int key_step = by_key ? TILE : 1;
+    for (int r = 0; r < tile->rows; r++) {
+        int64_t first, last;
+        reference_visible(problem->from, &tile->sequence, tile->i + r, &first, &last);
+        int64_t begin = clamp(first - tile->j, 0, tile->keys);
+        int64_t end = clamp(last - tile->j, 0, tile->keys);
+        for (int c = (int)begin; c < (int)end; c++) {
+            double dot = scratch->scores[r * TILE + c];
+            double d_prob = backward ? scratch->d_probs[r * TILE + c] : 0;
+            struct pair_values values = pair_evaluate(problem, tile, r, c, dot, d_prob, backward, eager);
+            for (int e = 0; e < 2; e++) {
+                scratch->probs[e][r * row_step + c * key_step] = values.p[e];
+                scratch->d_scores[e][r * row_step + c * key_step] = values.d_s[e];
+            }
+        }
+    }
+}
+
+/* The keys that any of some rows may see; ranges only move forward with the row. */
+static void keys_of_rows(const struct problem *problem, const struct reference_sequence *sequence, int64_t i, int rows,
+                         int64_t *first, int64_t *last)
+{
+    int64_t ignored;
+    reference_visible(problem->from, sequence, i, first, &ignored);
+    reference_visible(problem->from, sequence, i + rows - 1, &ignored, last);
+}
+
+static int at_most_tile(int64_t count)
+{
+    return count < TILE ? (int)count : TILE;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Items
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* Where an item puts a result: rows first .. of one head in a packed array. */
+static void store_rows(const double *sums, int rows, int dim, int padded, double factor, int32_t round_to, double *out,
+                       int64_t row_step)
+{
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < dim; c++) {
+            double value =
+                factor * sums[r * padded + c] + 0.0; /* + 0.0: an empty sum is +0 for a negative factor too */
+            out[r * row_step + c] = round_to ? dtype_round(round_to, value) : value;
+        }
+    }
+}
+
+static void load_queries(const struct problem *problem, const struct tile *tile, bool backward, struct scratch *scratch)
+{
+    side_load(&problem->q, tile->sequence_number, tile->sequence.first_q, tile->i, tile->rows, tile->head, problem->dim,
+              problem->padded, &scratch->q);
+    if (backward) {
+        side_load(&problem->d_out, tile->sequence_number, tile->sequence.first_q, tile->i, tile->rows, tile->head,
+                  problem->dim_v, problem->padded_v, &scratch->d_out);
+    }
+}
+
+static void load_keys(const struct problem *problem, const struct tile *tile, struct scratch *scratch)
+{
+    int64_t head = tile->head / problem->group;
+    side_load(&problem->k, tile->sequence_number, tile->sequence.first_k, tile->j, tile->keys, head, problem->dim,
+              problem->padded, &scratch->k);
+    side_load(&problem->v, tile->sequence_number, tile->sequence.first_k, tile->j, tile->keys, head, problem->dim_v,
+              problem->padded_v, &scratch->v);
+}
+
+static void clear_sums(struct scratch *scratch)
+{
+    memset(scratch->sums, 0, sizeof scratch->sums);
+    memset(scratch->more_sums, 0, sizeof scratch->more_sums);
+}
+
+/* O of a block: scratch->sums without out_scale. */
+static void block_forward(const struct problem *problem, const struct reference_block *block, bool eager,
+                          struct scratch *scratch)
+{
+    struct tile tile = {.sequence = reference_sequence_find(problem->from, block->sequence)};
+    tile.sequence_number = block->sequence;
+    tile.head = block->head;
+    tile.i = block->first_row;
+    tile.rows = (int)block->rows;
+    clear_sums(scratch);
+    load_queries(problem, &tile, false, scratch);
+    int64_t first, last;
+    keys_of_rows(problem, &tile.sequence, tile.i, tile.rows, &first, &last);
+    for (tile.j = first; tile.j < last; tile.j += TILE) {
+        tile.keys = at_most_tile(last - tile.j);
+        load_keys(problem, &tile, scratch);
+        tile_evaluate(problem, &tile, scratch, false, eager, true);
+        for (int e = 0; e < (eager ? 2 : 1); e++) {
+            problem->accumulate(round_up(tile.rows, 4), problem->padded_v, tile.keys, scratch->probs[e],
+                                scratch->v.rows, problem->padded_v, scratch->sums[e], problem->padded_v);
+        }
+    }
+}
+
+/* dQ of a block: scratch->sums without scale. */
+static void block_backward_q(const struct problem *problem, const struct reference_block *block, bool eager,
+                             struct scratch *scratch)
+{
+    struct tile tile = {.sequence = reference_sequence_find(problem->from, block->sequence)};
+    tile.sequence_number = block->sequence;
+    tile.head = block->head;
+    tile.i = block->first_row;
+    tile.rows = (int)block->rows;
+    clear_sums(scratch);
+    load_queries(problem, &tile, true, scratch);
+    int64_t first, last;
+    keys_of_rows(problem, &tile.sequence, tile.i, tile.rows, &first, &last);
+    for (tile.j = first; tile.j < last; tile.j += TILE) {
+        tile.keys = at_most_tile(last - tile.j);
+        load_keys(problem, &tile, scratch);
+        tile_evaluate(problem, &tile, scratch, true, eager, true);
+        for (int e = 0; e < (eager ? 2 : 1); e++) {
+            problem->accumulate(round_up(tile.rows, 4), problem->padded, tile.keys, scratch->d_scores[e],
+                                scratch->k.rows, problem->padded, scratch->sums[e], problem->padded);
+        }
+    }
+}
+
+/* dV (scratch->sums, without out_scale) and dK (scratch->more_sums, without scale) of keys j .. of one kv head. */
+static void block_backward_k(const struct problem *problem, const struct reference_block *block, bool eager,
+                             struct scratch *scratch)
+{
+    struct tile tile = {.sequence = reference_sequence_find(problem->from, block->sequence)};
+    tile.sequence_number = block->sequence;
+    tile.j = block->first_row;
+    tile.keys = (int)block->rows;
+    clear_sums(scratch);
+    for (tile.head = block->head * problem->group; tile.head < (block->head + 1) * problem->group; tile.head++) {
+        load_keys(problem, &tile, scratch);
+        for (tile.i = 0; tile.i < tile.sequence.rows_q; tile.i += TILE) {
+            tile.rows = at_most_tile(tile.sequence.rows_q - tile.i);
+            int64_t first, last;
+            keys_of_rows(problem, &tile.sequence, tile.i, tile.rows, &first, &last);
+            if (last <= tile.j || first >= tile.j + tile.keys) {
+                continue;
+            }
+            load_queries(problem, &tile, true, scratch);
+            tile_evaluate(problem, &tile, scratch, true, eager, false);
+            for (int e = 0; e < (eager ? 2 : 1); e++) {
+                problem->accumulate(round_up(tile.keys, 4), problem->padded_v, tile.rows, scratch->probs[e],
+                                    scratch->d_out.rows, problem->padded_v, scratch->sums[e], problem->padded_v);
+                problem->accumulate(round_up(tile.keys, 4), problem->padded, tile.rows, scratch->d_scores[e],
+                                    scratch->q.rows, problem->padded, scratch->more_sums[e], problem->padded);
+            }
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Whole problems
+ * ------------------------------------------------------------------------------------------------------------- */
+
+struct job {
+    struct problem problem;
+    const struct reference_block *blocks;
+    struct scratch *scratch; /* one a thread */
+    bool packed_blocks;      /* results go to o by block number, not by place in the tensor */
+    bool eager;
+    double *o[2];
+    struct reference_gradients gradients[2];
+};
+
+/* Runs work over the blocks with scratch for each thread. */
+static bool job_run(struct job *job, int64_t count, void (*work)(int64_t item, int thread, void *user))
+{
+    int threads = parallel_threads(count, job->problem.from->threads);
+    job->scratch = malloc(sizeof *job->scratch * (size_t)threads);
+    if (!job->scratch) {
+        return false;
+    }
+    parallel_for(count, threads, work, job);
+    free(job->scratch);
+    job->scratch = NULL;
+    return true;
+}
+
+static void work_forward(int64_t item, int thread, void *user)
+{
+    struct job *job = user;
+    const struct problem *problem = &job->problem;
+    const struct reference_block *block = &job->blocks[item];
+    struct scratch *scratch = &job->scratch[thread];
+    block_forward(problem, block, job->eager, scratch);
+    struct reference_sequence sequence = reference_sequence_find(problem->from, block->sequence);
+    int64_t at = ((sequence.first_q + block->first_row) * problem->heads_q + block->head) * problem->dim_v;
+    int64_t step = problem->heads_q * problem->dim_v;
+    if (job->packed_blocks) {
+        at = item * REFERENCE_BLOCK_ROWS * problem->dim_v;
+        step = problem->dim_v;
+    }
+    for (int e = 0; e < 2; e++) {
+        if (job->o[e]) {
+            int32_t round_to = e ? problem->out_dtype : 0;
+            store_rows(scratch->sums[e], (int)block->rows, problem->dim_v, problem->padded_v, problem->out_scale,
+                       round_to, job->o[e] + at, step);
+        }
+    }
+}
+
+static void work_backward_q(int64_t item, int thread, void *user)
+{
+    struct job *job = user;
+    const struct problem *problem = &job->problem;
+    const struct reference_block *block = &job->blocks[item];
+    struct scratch *scratch = &job->scratch[thread];
+    block_backward_q(problem, block, job->eager, scratch);
+    struct reference_sequence sequence = reference_sequence_find(problem->from, block->sequence);
+    int64_t at = ((sequence.first_q + block->first_row) * problem->heads_q + block->head) * problem->dim;
+    for (int e = 0; e < 2; e++) {
+        if (job->gradients[e].dq) {
+            int32_t round_to = e ? problem->out_dtype : 0;
+            store_rows(scratch->sums[e], (int)block->rows, problem->dim, problem->padded, problem->scale, round_to,
+                       job->gradients[e].dq + at, problem->heads_q * problem->dim);
+        }
+    }
+}
+
+static void work_backward_k(int64_t item, int thread, void *user)
+{
+    struct job *job = user;
+    const struct problem *problem = &job->problem;
+    const struct reference_block *block = &job->blocks[item];
+    struct scratch *scratch = &job->scratch[thread];
+    block_backward_k(problem, block, job->eager, scratch);
+    struct reference_sequence sequence = reference_sequence_find(problem->from, block->sequence);
+    int64_t heads_k = problem->from->args->heads_k;
+    int64_t at = (sequence.first_k + block->first_row) * heads_k + block->head;
+    for (int e = 0; e < 2; e++) {
+        int32_t round_to = e ? problem->out_dtype : 0;
+        if (job->gradients[e].dv) {
+            store_rows(scratch->sums[e], (int)block->rows, problem->dim_v, problem->padded_v, problem->out_scale,
+                       round_to, job->gradients[e].dv + at * problem->dim_v, heads_k * problem->dim_v);
+        }
+        if (job->gradients[e].dk) {
+            store_rows(scratch->more_sums[e], (int)block->rows, problem->dim, problem->padded, problem->scale, round_to,
+                       job->gradients[e].dk + at * problem->dim, heads_k * problem->dim);
+        }
+    }
+}
+
+/* Blocks of the query side (heads_q) or of the key side (heads_k). */
+static bool blocks_list(const struct reference_problem *problem, bool of_keys, struct reference_block **blocks,
+                        int64_t *count)
+{
+    int64_t heads = of_keys ? problem->args->heads_k : problem->args->heads_q;
+    int64_t total = 0;
+    for (int64_t b = 0; b < problem->args->batch; b++) {
+        struct reference_sequence sequence = reference_sequence_find(problem, b);
+        int64_t rows = of_keys ? sequence.rows_k : sequence.rows_q;
+        total += (rows + TILE - 1) / TILE * heads;
+    }
+    struct reference_block *list = malloc(sizeof *list * (size_t)(total > 0 ? total : 1));
+    if (!list) {
+        return false;
+    }
+    int64_t filled = 0;
+    for (int64_t b = 0; b < problem->args->batch; b++) {
+        struct reference_sequence sequence = reference_sequence_find(problem, b);
+        int64_t rows = of_keys ? sequence.rows_k : sequence.rows_q;
+        for (int64_t head = 0; head < heads; head++) {
+            for (int64_t row = 0; row < rows; row += TILE) {
+                struct reference_block block = {b, head, row, at_most_tile(rows - row)};
+                list[filled++] = block;
+            }
+        }
+    }
+    *blocks = list;
+    *count = total;
+    return true;
+}
+
+bool reference_blocks_list(const struct reference_problem *problem, struct reference_block **blocks, int64_t *count)
+{
+    return blocks_list(problem, false, blocks, count);
+}
+
+static struct job job_make(const struct reference_problem *problem)
+{
+    return (struct job){.problem = problem_resolve(problem)};
+}
+
+bool reference_forward_blocks(const struct reference_problem *problem, const struct reference_block *blocks,
+                              int64_t count, double *o, double *eager_o)
+{
+    struct job job = job_make(problem);
+    job.blocks = blocks;
+    job.packed_blocks = true;
+    job.eager = eager_o != NULL;
+    job.o[0] = o;
+    job.o[1] = eager_o;
+    return job_run(&job, count, work_forward);
+}
+
+bool reference_forward(const struct reference_problem *problem, double *o, double *eager_o)
+{
+    struct reference_block *blocks;
+    int64_t count;
+    if (!blocks_list(problem, false, &blocks, &count)) {
+        return false;
+    }
+    struct job job = job_make(problem);
+    job.blocks = blocks;
+    job.eager = eager_o != NULL;
+    job.o[0] = o;
+    job.o[1] = eager_o;
+    bool done = job_run(&job, count, work_forward);
+    free(blocks);
+    return done;
+}
+
+static bool backward_half(const struct reference_problem *problem, bool of_keys, struct job *job)
+{
+    struct reference_block *blocks;
+    int64_t count;
+    if (!blocks_list(problem, of_keys, &blocks, &count)) {
+        return false;
+    }
+    job->blocks = blocks;
+    bool done = job_run(job, count, of_keys ? work_backward_k : work_backward_q);
+    free(blocks);
+    return done;
+}
+
+bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
+                        struct reference_gradients eager)
+{
+    struct job job = job_make(problem);
+    job.gradients[0] = exact;
+    job.gradients[1] = eager;
+    job.eager = eager.dq || eager.dk || eager.dv;
+    if ((exact.dq || eager.dq) && !backward_half(problem, false, &job)) {
+        return false;
+    }
+    if ((exact.dk || exact.dv || eager.dk || eager.dv) && !backward_half(problem, true, &job)) {
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,90 @@
+/*
+ * The operator in float64, forward and backward, in the words of the specification:
+ *
+ *     S[i,j] = scale * <q_i, k_j>     P[i,j] = M[i,j] * f(S[i,j])     O[i,:] = out_scale * sum_j P[i,j] * v_j
+ *     dV = out_scale * P^T dO         dS = out_scale * scale * M * f'(S) * (dO V^T)     dQ = dS K      dK = dS^T Q
+ *
+ * It takes the structs of gdpajit.h with HOST pointers everywhere (cu_seqlens and seqused too) and reads them as the
+ * header says: layouts, strides, clamped offsets, seqused, both alignments, causal and windows, grouped heads. It
+ * shares no code with the generator and ignores max_seqlen. Elements inside sequences must be finite.
+ *
+ * Beside the exact result it can give the "eager" one: the same formulas evaluated as bf16 or fp16 tensors would be, S
+ * and P (and in the backward dP and dS) rounded to the input type, exact sums, and one last rounding to the output
+ * type. Its distance from the exact result is the yardstick of the accuracy rule (tests/support/compare.h). The f and f'
+ * of an activation of kind APPROX are moved by a random part of their stated bound in it.
+ *
+ * Results are packed arrays [rows][heads][dimension] over all rows of the tensor; rows outside every sequence are left
+ * untouched:
+ *     o    [batch * seqlen_q or total_q][heads_q][head_dim_v]      dk   [batch * seqlen_k or total_k][heads_k][head_dim]
+ *     dq   [batch * seqlen_q or total_q][heads_q][head_dim]        dv   [batch * seqlen_k or total_k][heads_k][head_dim_v]
+ */
+#ifndef GDPA_TESTS_SUPPORT_REFERENCE_H
+#define GDPA_TESTS_SUPPORT_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "include/gdpajit.h"
+
+struct reference_problem {
+    const gdpa_spec *spec; /* arch, schedule, deterministic, unaligned do not matter; pass neither */
+    const gdpa_args *args; /* host pointers; o is not read */
+    gdpa_tensor d_out;     /* backward: dO, laid out like o; dtype 0: that of q */
+    int threads;           /* 0: one a processor */
+};
+
+/* Where a sequence lies. Row numbers count from the tensor's first row, in dense layout over all sequences. */
+struct reference_sequence {
+    int64_t first_q, rows_q;
+    int64_t first_k, rows_k;
+};
+struct reference_sequence reference_sequence_find(const struct reference_problem *problem, int64_t sequence);
+
+/* Elements of the four results, and the dimensions they are made of. */
+struct reference_sizes {
+    int64_t rows_q, rows_k; /* of the tensors, rows outside sequences included */
+    int64_t head_dim, head_dim_v;
+    int64_t o, dq, dk, dv;
+};
+struct reference_sizes reference_sizes_find(const struct reference_problem *problem);
+
+/* The keys [*first, *last) of its own sequence that query row i sees; *first >= *last when there is none. */
+void reference_visible(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t i,
+                       int64_t *first, int64_t *last);
+
+/* Pairs of query and key that are visible, over all sequences and query heads. */
+int64_t reference_visible_pairs(const struct reference_problem *problem);
+
+/* O. eager may be NULL. Returns false when there is no memory. */
+bool reference_forward(const struct reference_problem *problem, double *o, double *eager_o);
+
+/* Rows first_row .. first_row + rows of one sequence and query head, at most REFERENCE_BLOCK_ROWS of them. */
+struct reference_block {
+    int64_t sequence, head, first_row, rows;
+};
+enum {
+    REFERENCE_BLOCK_ROWS = 64,
+};
+
+/* All blocks of a problem; *blocks is freed by the caller. False when there is no memory. */
+bool reference_blocks_list(const struct reference_problem *problem, struct reference_block **blocks, int64_t *count);
+
+/*
+ * O of some blocks only. Block n goes to o[n * REFERENCE_BLOCK_ROWS * head_dim_v ...], packed [rows][head_dim_v].
+ */
+bool reference_forward_blocks(const struct reference_problem *problem, const struct reference_block *blocks,
+                              int64_t count, double *o, double *eager_o);
+
+/* The three gradients; each exact and eager array may be NULL. */
+struct reference_gradients {
+    double *dq, *dk, *dv;
+};
+bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
+                        struct reference_gradients eager);
+
+/* f and f' by number (gdpa_activation); parameter as in activation_param. NaN for a number that is none. */
+double reference_activation(int32_t activation, double x, double parameter);
+double reference_derivative(int32_t activation, double x, double parameter);
+
+#endif
