@@ -267,7 +267,7 @@ check-direction: ## fail when a folder includes what it must not know
 check-size: ## fail on functions and files that are too long
 	@scripts/check-size.sh
 docs-check: ## links, targets, code and variables named in the documents exist
-	@scripts/docs-check.sh
+	@CC='$(CC)' CXX='$(CXX)' scripts/docs-check.py
 
 # ---------------------------------------------------------------------------------------------------------------
 # Install

@@ -75,6 +75,14 @@
 #endif
 
 #ifdef __cplusplus
+/* What the _INIT macros are in C++: all zero but for the size. */
+template <class Struct> inline Struct gdpa_struct_init()
+{
+    Struct value = Struct();
+    value.size = sizeof(Struct);
+    return value;
+}
+
 extern "C" {
 #endif
 
@@ -86,21 +94,21 @@ struct CUstream_st;
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* X(name, value, sentence). Values are pinned: a code keeps its number for good. */
-#define GDPA_STATUS_TABLE(X)                                                                       \
-    X(GDPA_OK, 0, "success")                                                                       \
-    X(GDPA_E_ARGUMENT, -1, "an argument is not legal")                                             \
-    X(GDPA_E_VERSION, -2, "a struct is newer or older than this library understands")              \
-    X(GDPA_E_UNSUPPORTED, -3, "legal, but this version has no kernel for it")                      \
-    X(GDPA_E_WORKSPACE, -4, "the workspace is too small or misaligned")                            \
-    X(GDPA_E_MEMORY, -5, "out of host memory")                                                     \
-    X(GDPA_E_NO_DRIVER, -10, "no usable CUDA driver or GPU")                                       \
-    X(GDPA_E_DRIVER, -11, "the CUDA driver reported an error")                                     \
-    X(GDPA_E_NO_COMPILER, -20, "no usable NVRTC library was found")                                \
-    X(GDPA_E_COMPILE, -21, "NVRTC could not compile the kernel")                                   \
-    X(GDPA_E_NOT_READY, -22, "the kernel is not compiled and the mode forbids compiling it")       \
-    X(GDPA_E_CACHE, -30, "the kernel cache cannot be used as asked")                               \
-    X(GDPA_E_NOT_FOUND, -31, "no such entry")                                                      \
-    X(GDPA_E_BUFFER, -32, "the caller's buffer is too small")                                      \
+#define GDPA_STATUS_TABLE(X)                                                                                           \
+    X(GDPA_OK, 0, "success")                                                                                           \
+    X(GDPA_E_ARGUMENT, -1, "an argument is not legal")                                                                 \
+    X(GDPA_E_VERSION, -2, "a struct is newer or older than this library understands")                                  \
+    X(GDPA_E_UNSUPPORTED, -3, "legal, but this version has no kernel for it")                                          \
+    X(GDPA_E_WORKSPACE, -4, "the workspace is too small or misaligned")                                                \
+    X(GDPA_E_MEMORY, -5, "out of host memory")                                                                         \
+    X(GDPA_E_NO_DRIVER, -10, "no usable CUDA driver or GPU")                                                           \
+    X(GDPA_E_DRIVER, -11, "the CUDA driver reported an error")                                                         \
+    X(GDPA_E_NO_COMPILER, -20, "no usable NVRTC library was found")                                                    \
+    X(GDPA_E_COMPILE, -21, "NVRTC could not compile the kernel")                                                       \
+    X(GDPA_E_NOT_READY, -22, "the kernel is not compiled and the mode forbids compiling it")                           \
+    X(GDPA_E_CACHE, -30, "the kernel cache cannot be used as asked")                                                   \
+    X(GDPA_E_NOT_FOUND, -31, "no such entry")                                                                          \
+    X(GDPA_E_BUFFER, -32, "the caller's buffer is too small")                                                          \
     X(GDPA_E_INTERNAL, -99, "a fault in libgdpajit; please report it")
 
 typedef enum gdpa_status {
@@ -200,31 +208,34 @@ typedef enum gdpa_schedule {
  * refused. window_left 0 together with window_right 0 is the diagonal alone. A query that sees no key gives exactly 0.
  */
 typedef struct gdpa_spec {
-    size_t size;     /* sizeof(gdpa_spec), set by GDPA_SPEC_INIT */
-    uint32_t flags;  /* GDPA_SPEC_ bits */
-    int32_t pass;    /* gdpa_pass */
-    int32_t arch;    /* compute capability * 10: 80, 86, 87, 89, 90, 100, 103, 120, 121; 0: that of the device in use */
-    int32_t head_dim;   /* D of q and k: a multiple of 8 from 8 to 256. Required */
-    int32_t head_dim_v; /* Dv of v and o: likewise; 0: head_dim */
-    int32_t dtype;      /* gdpa_dtype of q, k, v */
-    int32_t out_dtype;  /* gdpa_dtype of o */
-    int32_t activation; /* gdpa_activation. Required */
-    int32_t causal;     /* 0 or 1 */
-    int32_t window_left;  /* keys to the left of the aligned position, that position itself not counted */
-    int32_t window_right; /* keys to the right of it */
-    int32_t align;        /* gdpa_align */
-    int32_t layout_q;     /* gdpa_layout of q and o */
-    int32_t layout_k;     /* gdpa_layout of k and v */
-    int32_t schedule;     /* gdpa_schedule */
+    size_t size;    /* sizeof(gdpa_spec), set by GDPA_SPEC_INIT */
+    uint32_t flags; /* GDPA_SPEC_ bits */
+    int32_t pass;   /* gdpa_pass */
+    int32_t arch;   /* compute capability * 10: 80, 86, 87, 89, 90, 100, 103, 120, 121; 0: that of the device in use */
+    int32_t head_dim;      /* D of q and k: a multiple of 8 from 8 to 256. Required */
+    int32_t head_dim_v;    /* Dv of v and o: likewise; 0: head_dim */
+    int32_t dtype;         /* gdpa_dtype of q, k, v */
+    int32_t out_dtype;     /* gdpa_dtype of o */
+    int32_t activation;    /* gdpa_activation. Required */
+    int32_t causal;        /* 0 or 1 */
+    int32_t window_left;   /* keys to the left of the aligned position, that position itself not counted */
+    int32_t window_right;  /* keys to the right of it */
+    int32_t align;         /* gdpa_align */
+    int32_t layout_q;      /* gdpa_layout of q and o */
+    int32_t layout_k;      /* gdpa_layout of k and v */
+    int32_t schedule;      /* gdpa_schedule */
     int32_t deterministic; /* 0 or 1: the same bits on every run; the forward always is */
     int32_t unaligned;     /* 1: data and strides need only element alignment; slower */
     int32_t reserved;      /* 0 */
 } gdpa_spec;
 
 #ifdef __cplusplus
-#define GDPA_SPEC_INIT {sizeof(gdpa_spec)}
+#define GDPA_SPEC_INIT gdpa_struct_init<gdpa_spec>()
 #else
-#define GDPA_SPEC_INIT {.size = sizeof(gdpa_spec)}
+#define GDPA_SPEC_INIT                                                                                                 \
+    {                                                                                                                  \
+        .size = sizeof(gdpa_spec)                                                                                      \
+    }
 #endif
 
 /*
@@ -269,8 +280,8 @@ GDPA_API gdpa_status gdpa_spec_bounds(const char *option, int32_t *lowest, int32
  */
 typedef struct gdpa_tensor {
     void *data;
-    uint32_t flags; /* GDPA_TENSOR_ bits */
-    int32_t dtype;  /* gdpa_dtype; checked against the spec when it is not 0 */
+    uint32_t flags;       /* GDPA_TENSOR_ bits */
+    int32_t dtype;        /* gdpa_dtype; checked against the spec when it is not 0 */
     int64_t stride_batch; /* dense layout only */
     int64_t stride_row;
     int64_t stride_head;
@@ -298,25 +309,28 @@ typedef struct gdpa_args {
     int64_t batch;  /* number of sequences, 0 to 2^31-2 */
     int64_t heads_q; /* a multiple of heads_k */
     int64_t heads_k;
-    int64_t seqlen_q; /* dense q: rows of each sequence */
-    int64_t seqlen_k; /* dense k and v: rows of each sequence */
-    int64_t total_q;  /* jagged q: rows of q and o */
-    int64_t total_k;  /* jagged k: rows of k and v */
+    int64_t seqlen_q;     /* dense q: rows of each sequence */
+    int64_t seqlen_k;     /* dense k and v: rows of each sequence */
+    int64_t total_q;      /* jagged q: rows of q and o */
+    int64_t total_k;      /* jagged k: rows of k and v */
     int64_t max_seqlen_q; /* jagged q: an upper bound of the lengths, or 0: unknown. Too small a bound loses rows */
     int64_t max_seqlen_k; /* jagged k: likewise; a hint only */
     const int32_t *cu_seqlens_q; /* device, int32 [batch+1]; jagged q only */
     const int32_t *cu_seqlens_k; /* device, int32 [batch+1]; jagged k only */
     const int32_t *seqused_q;    /* device, int32 [batch], or NULL */
     const int32_t *seqused_k;    /* device, int32 [batch], or NULL */
-    float scale;            /* inside the activation; 1 unless GDPA_ARGS_SCALE is set */
-    float out_scale;        /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
+    float scale;                 /* inside the activation; 1 unless GDPA_ARGS_SCALE is set */
+    float out_scale;             /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
     float activation_param; /* leaky_relu: slope, elu: alpha; their defaults unless GDPA_ARGS_ACTIVATION_PARAM is set */
 } gdpa_args;
 
 #ifdef __cplusplus
-#define GDPA_ARGS_INIT {sizeof(gdpa_args)}
+#define GDPA_ARGS_INIT gdpa_struct_init<gdpa_args>()
 #else
-#define GDPA_ARGS_INIT {.size = sizeof(gdpa_args)}
+#define GDPA_ARGS_INIT                                                                                                 \
+    {                                                                                                                  \
+        .size = sizeof(gdpa_args)                                                                                      \
+    }
 #endif
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -353,10 +367,10 @@ typedef enum gdpa_mode {
 } gdpa_mode;
 
 typedef struct gdpa_ctx_options {
-    size_t size; /* sizeof(gdpa_ctx_options), set by GDPA_CTX_OPTIONS_INIT */
-    const char *cache_dir;  /* NULL: GDPAJIT_CACHE_DIR, XDG_CACHE_HOME/gdpajit, HOME/.cache/gdpajit */
-    const char *nvrtc_path; /* a libnvrtc file; NULL: GDPAJIT_NVRTC, then the search of docs/install.md */
-    const char *driver_path; /* a libcuda file; NULL: GDPAJIT_LIBCUDA, then libcuda.so.1 */
+    size_t size;              /* sizeof(gdpa_ctx_options), set by GDPA_CTX_OPTIONS_INIT */
+    const char *cache_dir;    /* NULL: GDPAJIT_CACHE_DIR, XDG_CACHE_HOME/gdpajit, HOME/.cache/gdpajit */
+    const char *nvrtc_path;   /* a libnvrtc file; NULL: GDPAJIT_NVRTC, then the search of docs/install.md */
+    const char *driver_path;  /* a libcuda file; NULL: GDPAJIT_LIBCUDA, then libcuda.so.1 */
     gdpa_allocator allocator; /* all zero: malloc and free */
     gdpa_log_fn log;          /* NULL: lines to stderr */
     void *log_user;
@@ -365,9 +379,12 @@ typedef struct gdpa_ctx_options {
 } gdpa_ctx_options;
 
 #ifdef __cplusplus
-#define GDPA_CTX_OPTIONS_INIT {sizeof(gdpa_ctx_options)}
+#define GDPA_CTX_OPTIONS_INIT gdpa_struct_init<gdpa_ctx_options>()
 #else
-#define GDPA_CTX_OPTIONS_INIT {.size = sizeof(gdpa_ctx_options)}
+#define GDPA_CTX_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        .size = sizeof(gdpa_ctx_options)                                                                               \
+    }
 #endif
 
 /*
@@ -448,17 +465,17 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
 /* What a kernel is; strings live as long as the kernel. */
 typedef struct gdpa_kernel_info {
     size_t size;
-    const char *name;   /* entry symbol, as profilers show it */
-    const char *spec;   /* canonical spec text */
-    const char *target; /* "sm_90a" */
-    const char *key;    /* 32 hex digits: the cache key */
+    const char *name;        /* entry symbol, as profilers show it */
+    const char *spec;        /* canonical spec text */
+    const char *target;      /* "sm_90a" */
+    const char *key;         /* 32 hex digits: the cache key */
     const char *source_hash; /* 32 hex digits: of the generated source */
-    const char *origin; /* "compiled", "disk" or "memory": where this handle's code came from */
-    const char *nvrtc;  /* version of the compiler that made it, "13.0" */
-    int32_t registers;  /* a thread */
+    const char *origin;      /* "compiled", "disk" or "memory": where this handle's code came from */
+    const char *nvrtc;       /* version of the compiler that made it, "13.0" */
+    int32_t registers;       /* a thread */
     int32_t spill_bytes, stack_bytes;
     int32_t smem_static, smem_dynamic; /* bytes a block */
-    int32_t threads;    /* a block */
+    int32_t threads;                   /* a block */
     int32_t binary_bytes;
     double generate_ms, compile_ms, load_ms;
 } gdpa_kernel_info;

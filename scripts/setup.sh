@@ -5,7 +5,6 @@
 #   3. with --tests: nvdisasm in the same way (a few tests look at machine code; without it they are skipped);
 #   4. with --lint: the programs behind `make format-check` and `make lint`.
 # GDPAJIT_SETUP_NO_TOOLKIT=1 leaves toolkits out of the search.
-# shellcheck disable=SC2317 # the probes are called through need()
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps="$root/.deps"
