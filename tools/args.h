@@ -95,7 +95,7 @@ double args_number(const struct args *args, const char *name, double fallback);
 
 const struct command *command_find(const char *name); /* NULL: unknown */
 const char *command_nearest(const char *name);        /* NULL: nothing near */
-const struct option_row *option_find(const struct command *command, const char *name);
+const struct option_row *command_option(const struct command *command, const char *name);
 
 /* The verb that the first word names; NULL, with the reason in why, when it is missing or unknown. */
 const struct verb_row *args_verb(const struct args *args, char *why, size_t why_size);

@@ -2,8 +2,8 @@
  * Lists of specs from the command line, files and presets.
  *
  * Words without blanks form one spec together (`head_dim=64 activation=relu`); a word with blanks is a spec of its own, and
- * `fwd` or `bwd` begins a new one. Values separated by commas give every combination: head_dim=64,128 causal=0,1 is four.
- * In a file a spec is one line; # begins a comment.
+ * `fwd` or `bwd` begins a new one. Values separated by commas give every combination: head_dim=64,128 causal=0,1 is four;
+ * `all` stands for every value of a choice: activation=all. In a file a spec is one line; # begins a comment.
  */
 #ifndef GDPA_TOOLS_SPECS_H
 #define GDPA_TOOLS_SPECS_H
@@ -53,14 +53,7 @@ extern const struct preset_row presets[];
 bool spec_list_add_preset(struct spec_list *list, const char *name, const struct spec_rules *rules, char *why,
                           size_t why_size);
 
-/* "sm_80,90a,all" -> numbers of gen/archs.def, each once; malloced. False, with the reason, for an unknown one. */
-bool arch_list_parse(const char *text, int **archs, size_t *count, char *why, size_t why_size);
-const char *arch_target(int number); /* "sm_90a"; NULL for a number that is none */
-
 /* One spec of joined words, without products. */
 bool spec_from_words(const char *const *words, size_t count, gdpa_spec *spec, char *why, size_t why_size);
-
-/* The value that an option has in effect, defaults filled in. False for an unknown option. */
-bool spec_option_value(const gdpa_spec *spec, const char *option, int *value);
 
 #endif
