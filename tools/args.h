@@ -8,6 +8,7 @@
 #ifndef GDPA_TOOLS_ARGS_H
 #define GDPA_TOOLS_ARGS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -103,5 +104,7 @@ const struct verb_row *args_verb(const struct args *args, char *why, size_t why_
 /* At most 60 lines. */
 void help_print(FILE *out);
 void help_print_command(FILE *out, const struct command *command);
+/* Every command, verb and option, as one object. */
+json_t *help_json(void);
 
 #endif

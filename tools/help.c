@@ -2,6 +2,7 @@
  * Help texts, made from the rows of the commands; see args.h.
  */
 #include "tools/args.h"
+#include "tools/json.h"
 #include "tools/tool.h"
 
 #include <string.h>
@@ -82,4 +83,51 @@ void help_print(FILE *out)
                  "  gdpa-jit show source head_dim=128 activation=gelu arch=sm_90a\n"
                  "  gdpa-jit doctor\n");
     print_exit_codes(out);
+}
+
+static json_t *options_json(const struct option_row *rows)
+{
+    static const char *const kinds[] = {"flag", "text", "repeat", "integer", "number", "choice"};
+    json_t *array = json_array();
+    for (const struct option_row *row = rows; row != NULL && row->name != NULL; row++) {
+        char letter[2] = {row->letter, 0};
+        json_t *option = json_object();
+        json_set_text(option, "name", row->name);
+        json_set_text(option, "letter", row->letter != 0 ? letter : NULL);
+        json_set_text(option, "kind", kinds[row->kind]);
+        json_set_text(option, "values", row->values);
+        json_set_text(option, "doc", row->doc);
+        json_array_append_new(array, option);
+    }
+    return array;
+}
+
+static json_t *verbs_json(const struct verb_row *rows)
+{
+    json_t *array = json_array();
+    for (const struct verb_row *row = rows; row != NULL && row->name != NULL; row++) {
+        json_t *verb = json_object();
+        json_set_text(verb, "name", row->name);
+        json_set_text(verb, "doc", row->doc);
+        json_array_append_new(array, verb);
+    }
+    return array;
+}
+
+json_t *help_json(void)
+{
+    json_t *report = json_report("help");
+    json_t *array = json_array();
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        json_t *command = json_object();
+        json_set_text(command, "name", commands[i]->name);
+        json_set_text(command, "summary", commands[i]->summary);
+        json_set_text(command, "synopsis", commands[i]->synopsis);
+        json_set(command, "words", verbs_json(commands[i]->verbs));
+        json_set(command, "options", options_json(commands[i]->options));
+        json_array_append_new(array, command);
+    }
+    json_set(report, "commands", array);
+    json_set(report, "common_options", options_json(common_options));
+    return report;
 }

@@ -57,7 +57,7 @@ void tool_deinit(struct tool *tool)
     pthread_mutex_destroy(&tool->stderr_lock);
 }
 
-static void print_line(struct tool *tool, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void print_line(struct tool *tool, const char *format, va_list arguments)
 {
     pthread_mutex_lock(&tool->stderr_lock);
     if (tool->progress != NULL) {
@@ -135,7 +135,7 @@ gdpa_status tool_context_create(struct tool *tool, gdpa_mode mode, gdpa_ctx **ct
     options.cache_dir = args_text(&tool->args, "cache-dir", NULL);
     options.log = on_log;
     options.log_user = tool;
-    options.mode = mode;
+    options.mode = (int32_t)mode;
     if (tool->quiet) {
         options.log_level = GDPA_LOG_ERROR;
     } else if (tool->verbose > 0) {

@@ -17,6 +17,7 @@ struct tool {
     bool quiet;                  /* --quiet: errors only */
     int verbose;                 /* how often --verbose was given */
     bool color;                  /* of stdout */
+    bool left_behind;            /* threads still run inside the library: end without closing anything */
     gdpa_ctx *ctx;               /* made by tool_context */
     pthread_mutex_t stderr_lock; /* held while a line or the progress bar is written */
     struct progress *progress;   /* the bar on the screen, or NULL */
