@@ -1,5 +1,5 @@
 /*
- * Errors inside the runtime: the text of gdpa_last_error, and the three macros that every function here uses.
+ * Errors inside the runtime: the text of gdpa_last_error, and the macros that every function here uses.
  *
  * Layers that may fail without failing the call (NVRTC, driver, compile, cubin checks) write their reason into a `why`
  * buffer, as gen/ does; the layer that gives up turns it into the last error. So a call that succeeds in the end leaves
@@ -8,17 +8,9 @@
 #ifndef GDPA_RUNTIME_ERROR_H
 #define GDPA_RUNTIME_ERROR_H
 
+#include "gen/fail.h" /* TRY, and fail() for the why buffers */
 #include "gen/sbuf.h"
 #include "include/gdpajit.h"
-
-/* Returns from the calling function unless the call succeeded. */
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        const gdpa_status try_status = (call);                                                                         \
-        if (try_status != GDPA_OK) {                                                                                   \
-            return try_status;                                                                                         \
-        }                                                                                                              \
-    } while (0)
 
 /* Sets the last error (printf arguments after the code) and returns the code. */
 #define FAIL(...) return error_set(__VA_ARGS__)
