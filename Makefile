@@ -112,12 +112,13 @@ $(BUILD)/obj/tests/%.o: EXTRA_CPPFLAGS = -DTEST_BUILD_DIR='"$(abspath $(BUILD))"
 
 # The templates become part of the library as bytes; embed checks them first.
 EMBED := $(BUILD)/embed
-$(EMBED): $(BUILD)/obj/gen/embed.o
-	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $< $(THIRD_PARTY) $(SYSTEM_LDLIBS)
+$(EMBED): $(call objects_of,$(addprefix gen/,$(addsuffix .c,embed hash sbuf suggest template)))
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $^ $(THIRD_PARTY) $(SYSTEM_LDLIBS)
 
-$(BUILD)/gen/templates_embedded.c: $(EMBED) $(TEMPLATES) $(TABLES)
+# The sources and tables of the generator count for its version.
+$(BUILD)/gen/templates_embedded.c: $(EMBED) $(TEMPLATES) $(TABLES) $(sort $(wildcard gen/*.c gen/*.h))
 	@mkdir -p $(@D)
-	$(call quiet,EMBED,$@) $(EMBED) $@ $(TEMPLATES)
+	$(call quiet,EMBED,$@) $(EMBED) $@ $(filter-out $(EMBED),$^)
 
 $(BUILD)/obj/gen/templates_embedded.o: $(BUILD)/gen/templates_embedded.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -1,0 +1,196 @@
+/*
+ * See body.h. Files are spliced where they are first included, depth first, each once.
+ */
+#include "gen/body.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gen/fail.h"
+
+enum { MOST_FILES = 256, DEEPEST_INCLUDE = 16 };
+
+struct assembly {
+    const struct template_set *set;
+    const gdpa_spec *spec;
+    const struct kernel_plan *plan;
+    struct sbuf *body;
+    struct sbuf *why;
+    bool values[TEMPLATE_OPTION_COUNT];
+    bool spliced[MOST_FILES]; /* by index in set */
+    bool config_written;
+};
+
+/* A file being read, and whether a line of it was written since another file was spliced into it. */
+struct section {
+    const char *path;
+    bool marked, continued;
+};
+
+static void evaluate_options(const gdpa_spec *spec, const struct kernel_plan *plan, bool values[TEMPLATE_OPTION_COUNT])
+{
+#define TEMPLATE_OPTION(name, value, doc) values[TEMPLATE_OPTION_##name] = (value);
+#include "gen/template_options.def"
+#undef TEMPLATE_OPTION
+}
+
+static bool ends_with_blank_line(const struct sbuf *body)
+{
+    return body->length < 2 || memcmp(body->text + body->length - 2, "\n\n", 2) == 0;
+}
+
+/* Every change of file is marked, in one line that tools can find: "// ---- templates/<path>". */
+static void mark(struct assembly *assembly, const char *path, const char *note)
+{
+    if (!ends_with_blank_line(assembly->body)) {
+        sbuf_addstr(assembly->body, "\n");
+    }
+    sbuf_addf(assembly->body, "// ---- templates/%s%s\n", path, note);
+}
+
+static void write_line(struct assembly *assembly, struct section *section, const struct template_line *line)
+{
+    size_t length = line->length;
+    while (length > 0 && (line->text[length - 1] == ' ' || line->text[length - 1] == '\t')) {
+        --length;
+    }
+    if (length == 0 && (!section->marked || ends_with_blank_line(assembly->body))) {
+        return;
+    }
+    if (!section->marked) {
+        mark(assembly, section->path, section->continued ? " (continued)" : "");
+        section->marked = true;
+    }
+    sbuf_add(assembly->body, line->text, length);
+    sbuf_addstr(assembly->body, "\n");
+}
+
+static void write_constant(struct sbuf *body, const char *name, int32_t value, const char *doc)
+{
+    size_t start = body->length;
+    sbuf_addf(body, "constexpr int %s = %d;", name, (int)value);
+    size_t width = body->length - start;
+    sbuf_addf(body, "%*s// %s\n", width < 40 ? (int)(40 - width) : 1, "", doc);
+}
+
+static void write_config(struct assembly *assembly)
+{
+    const gdpa_spec *spec = assembly->spec;
+    const struct kernel_plan *plan = assembly->plan;
+    if (!assembly->config_written) {
+        assembly->config_written = true;
+        mark(assembly, "config_default.cuh", ", with the values of this kernel");
+#define CONFIG(name, value, doc) write_constant(assembly->body, #name, value, doc);
+#include "gen/config.def"
+#undef CONFIG
+    }
+}
+
+static gdpa_status splice(struct assembly *assembly, const char *path, size_t length, int depth);
+
+static gdpa_status splice_include(struct assembly *assembly, struct section *section, const struct template_line *line,
+                                  int depth)
+{
+    const char config[] = "config_default.cuh";
+    const char activation[] = "activation.cuh";
+    size_t before = assembly->body->length;
+    if (line->file_length == strlen(config) && memcmp(line->file, config, strlen(config)) == 0) {
+        write_config(assembly);
+    } else if (line->file_length == strlen(activation) && memcmp(line->file, activation, strlen(activation)) == 0) {
+        char path[96];
+        snprintf(path, sizeof(path), "activation/%s.cuh", activation_find(assembly->spec->activation)->file);
+        TRY(splice(assembly, path, strlen(path), depth + 1));
+    } else {
+        TRY(splice(assembly, line->file, line->file_length, depth + 1));
+    }
+    if (assembly->body->length != before) {
+        section->continued = section->continued || section->marked;
+        section->marked = false;
+    }
+    return GDPA_OK;
+}
+
+static gdpa_status splice_file(struct assembly *assembly, const struct template_file *file, int depth)
+{
+    struct template_reader reader;
+    struct section section = {.path = file->path};
+    template_open(&reader, file, assembly->values);
+    for (;;) {
+        struct template_line line;
+        enum template_line_kind kind = template_next(&reader, &line, assembly->why);
+        if (kind == TEMPLATE_END) {
+            return GDPA_OK;
+        }
+        if (kind == TEMPLATE_ERROR) {
+            return GDPA_E_INTERNAL;
+        }
+        if (!template_is_active(&reader) || kind == TEMPLATE_DIRECTIVE || kind == TEMPLATE_GUARD) {
+            continue;
+        }
+        if (kind == TEMPLATE_INCLUDE) {
+            TRY(splice_include(assembly, &section, &line, depth));
+        } else if (kind == TEMPLATE_INCLUDE_SYSTEM) {
+            return fail(assembly->why, GDPA_E_INTERNAL, "templates/%s:%d: a generated source has no system headers",
+                        file->path, reader.line);
+        } else {
+            write_line(assembly, &section, &line);
+        }
+    }
+}
+
+static gdpa_status splice(struct assembly *assembly, const char *path, size_t length, int depth)
+{
+    const struct template_file *file = template_find(assembly->set, path, length);
+    if (file == NULL) {
+        return fail(assembly->why, GDPA_E_INTERNAL, "this build has no template called %.*s", (int)length, path);
+    }
+    size_t index = (size_t)(file - assembly->set->files);
+    if (index >= MOST_FILES || depth > DEEPEST_INCLUDE) {
+        return fail(assembly->why, GDPA_E_INTERNAL, "templates/%s: more than %d files or includes more than %d deep",
+                    file->path, MOST_FILES, DEEPEST_INCLUDE);
+    }
+    if (assembly->spliced[index]) {
+        return GDPA_OK;
+    }
+    assembly->spliced[index] = true;
+    return splice_file(assembly, file, depth);
+}
+
+gdpa_status body_assemble(const struct template_set *set, const gdpa_spec *normalised, const struct kernel_plan *plan,
+                          struct sbuf *body, struct sbuf *why)
+{
+    const char *entry = plan_family_template(plan->family);
+    if (entry == NULL) {
+        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; there is none of that number", (int)plan->family);
+    }
+    struct assembly assembly = {.set = set, .spec = normalised, .plan = plan, .body = body, .why = why};
+    evaluate_options(normalised, plan, assembly.values);
+    TRY(splice(&assembly, entry, strlen(entry), 0));
+    if (body->overflow) {
+        return fail(why, GDPA_E_MEMORY, "out of memory for a kernel source of more than %zu bytes", body->length);
+    }
+    return GDPA_OK;
+}
+
+static bool is_word_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+size_t body_add_named(const struct sbuf *body, const char *name, struct sbuf *source)
+{
+    const size_t length = strlen(ENTRY_PLACEHOLDER);
+    const char *from = body->text;
+    size_t count = 0;
+    for (const char *at = strstr(from, ENTRY_PLACEHOLDER); at != NULL; at = strstr(at + length, ENTRY_PLACEHOLDER)) {
+        if ((at > body->text && is_word_character(at[-1])) || is_word_character(at[length])) {
+            continue;
+        }
+        sbuf_add(source, from, (size_t)(at - from));
+        sbuf_addstr(source, name);
+        from = at + length;
+        ++count;
+    }
+    sbuf_addstr(source, from);
+    return count;
+}
