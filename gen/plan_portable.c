@@ -7,6 +7,8 @@
  *     Q     [block_m, head_dim]; the output is staged in the same place, so as wide as head_dim_v if that is more
  *     K     [block_n, head_dim]   * stages
  *     V     [block_n, head_dim_v] * stages
+ *
+ * A tile is copied while the stages - 1 tiles before it are used.
  */
 #include <stdlib.h>
 
@@ -15,6 +17,7 @@
 
 enum {
     ELEMENT_BYTES = 2,
+    FEWEST_STAGES = 2,
     MOST_STAGES = 4,
     MOST_ROWS_A_WARP = 64,
     MOST_REGISTERS = 255,
@@ -31,23 +34,22 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
     int64_t dim = plan_padded_dim(spec->head_dim);
     int64_t dim_v = plan_padded_dim(spec->head_dim_v);
-    bool staged = spec->out_dtype != GDPA_DTYPE_FP32;
-    int64_t q = plan->block_m * (staged && dim_v > dim ? dim_v : dim);
+    int64_t q = plan->block_m * (dim_v > dim ? dim_v : dim);
     int64_t kv = (int64_t)plan->stages * plan->block_n * (dim + dim_v);
     return (q + kv) * ELEMENT_BYTES;
 }
 
 /*
  * A thread of a warp holds 1/32 of each tile: the output [rows, head_dim_v] and the scores [rows, slice_n] in fp32, the
- * probabilities [rows, slice_n] and, if kept, Q [rows, head_dim] as pairs of 16 bits.
+ * probabilities of 16 keys and Q (all of it, or 16 columns) as pairs of 16 bits.
  */
 static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
     int32_t rows = plan->block_m / plan->warps;
     int32_t output = rows * plan_padded_dim(spec->head_dim_v) / 32;
     int32_t scores = rows * plan->slice_n / 32;
-    int32_t probabilities = rows * plan->slice_n / 64;
-    int32_t q = plan->q_in_registers ? rows * plan_padded_dim(spec->head_dim) / 64 : 0;
+    int32_t probabilities = rows * 16 / 64;
+    int32_t q = rows * (plan->q_in_registers ? plan_padded_dim(spec->head_dim) : 16) / 64;
     return output + scores + probabilities + q + OTHER_REGISTERS;
 }
 
@@ -60,8 +62,9 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
                     "block_m of the plan is %d for %d warps; each warp owns a multiple of 16 rows, at most %d",
                     plan->block_m, plan->warps, MOST_ROWS_A_WARP);
     }
-    if (plan->stages < 1 || plan->stages > MOST_STAGES) {
-        return fail(why, GDPA_E_ARGUMENT, "stages of the plan is %d; legal are 1 to %d", plan->stages, MOST_STAGES);
+    if (plan->stages < FEWEST_STAGES || plan->stages > MOST_STAGES) {
+        return fail(why, GDPA_E_ARGUMENT, "stages of the plan is %d; legal are %d to %d", plan->stages, FEWEST_STAGES,
+                    MOST_STAGES);
     }
     return GDPA_OK;
 }
@@ -103,7 +106,7 @@ static void choose_slice(const gdpa_spec *spec, struct kernel_plan *plan, struct
 static const struct rung {
     int32_t block_n, stages, min_blocks;
 } ladder[] = {
-    {64, 2, 2}, {64, 1, 2}, {32, 2, 2}, {32, 1, 2}, {64, 2, 1}, {32, 2, 1}, {64, 1, 1}, {32, 1, 1}, {16, 1, 1},
+    {64, 2, 2}, {32, 2, 2}, {64, 2, 1}, {32, 2, 1}, {16, 2, 1},
 };
 
 static bool rung_fits(const struct kernel_plan *plan, const struct arch_row *arch, struct sbuf *reasons)

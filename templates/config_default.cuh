@@ -11,11 +11,11 @@ constexpr int kHeadDimV = 128;    // columns of v and o
 constexpr int kWindowLeft = -1;   // keys to the left of the aligned one; -1: unbounded
 constexpr int kWindowRight = -1;  // keys to the right of it; -1: unbounded
 constexpr int kBlockM = 128;      // query rows a block
-constexpr int kBlockN = 64;       // keys a tile
+constexpr int kBlockN = 32;       // keys a tile
 constexpr int kSliceN = 32;       // keys whose scores are held at a time
 constexpr int kWarps = 4;         // warps a block
 constexpr int kThreads = 128;     // threads a block
-constexpr int kStages = 1;        // key and value tiles in shared memory at a time
+constexpr int kStages = 2;        // key and value tiles in shared memory at a time
 constexpr int kMinBlocks = 2;     // blocks an SM
 constexpr int kSmemBytes = 65536; // dynamic shared memory of a block
 
