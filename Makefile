@@ -87,8 +87,12 @@ GPU_TEST_PROGRAMS := $(call test_programs,gpu)
 SHELL_TESTS := $(wildcard tests/*/test_*.sh)
 SANITIZED_SHELL_TESTS := $(filter-out tests/pkg/%,$(SHELL_TESTS))
 
+# NVRTC from the private folder of set-up is linked to where the library looks first beside itself, so that programs in
+# $(BUILD) find it without a variable.
+PRIVATE_NVRTC := $(if $(wildcard .deps/nvidia-cuda-nvrtc),$(BUILD)/nvidia/cu13/lib)
+
 .PHONY: all
-all: $(STATIC_LIBRARY) $(SHARED_LIBRARY) $(PROGRAM) ## build the libraries and the program (default)
+all: $(STATIC_LIBRARY) $(SHARED_LIBRARY) $(PROGRAM) $(PRIVATE_NVRTC) ## build the libraries and the program (default)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -154,6 +158,9 @@ $(SHARED_LIBRARY): $(LIBRARY_OBJECTS) pkg/libgdpajit.map
 # that the tests use.
 $(PROGRAM): $(BUILD)/obj/tools/main.o $(BUILD)/libtools.a $(BUILD)/tests/libsupport.a $(STATIC_LIBRARY)
 	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SYSTEM_LIBS),$(THIRD_PARTY)) $(JANSSON) $(SYSTEM_LDLIBS)
+
+$(BUILD)/nvidia/cu13/lib:
+	@mkdir -p $(@D) && ln -sfn '$(CURDIR)/.deps/nvidia-cuda-nvrtc' $@
 
 # Tests.
 $(BUILD)/tests/lib%.so: tests/support/%.c $(BUILD)/flags
