@@ -7,6 +7,7 @@
  *     Q     [block_m, head_dim]; the output is staged in the same place, so as wide as head_dim_v if that is more
  *     K     [block_n, head_dim]   * stages
  *     V     [block_n, head_dim_v] * stages
+ *     16 bytes that the epilogue reads
  *
  * A tile is copied while the stages - 1 tiles before it are used.
  */
@@ -17,6 +18,7 @@
 
 enum {
     ELEMENT_BYTES = 2,
+    EPILOGUE_BYTES = 16,
     FEWEST_STAGES = 2,
     MOST_STAGES = 4,
     MOST_ROWS_A_WARP = 64,
@@ -25,18 +27,13 @@ enum {
     OTHER_REGISTERS = 56,
 };
 
-static int32_t larger(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
     int64_t dim = plan_padded_dim(spec->head_dim);
     int64_t dim_v = plan_padded_dim(spec->head_dim_v);
     int64_t q = plan->block_m * (dim_v > dim ? dim_v : dim);
     int64_t kv = (int64_t)plan->stages * plan->block_n * (dim + dim_v);
-    return (q + kv) * ELEMENT_BYTES;
+    return (q + kv) * ELEMENT_BYTES + EPILOGUE_BYTES;
 }
 
 /*
@@ -69,20 +66,8 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
     return GDPA_OK;
 }
 
-/* Rows of a block and of a warp, by the width of the larger head dim. */
-static void choose_rows(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons)
+static void choose_queries(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons)
 {
-    int32_t widest = larger(spec->head_dim, spec->head_dim_v);
-    plan->warps = 4;
-    plan->threads = 4 * 32;
-    plan->block_m = widest <= 128 ? 128 : 64;
-    sbuf_addf(reasons, "reason: block_m %d, %d rows a warp: ", plan->block_m, plan->block_m / plan->warps);
-    if (widest <= 128) {
-        sbuf_addstr(reasons, "two 16-row fragments use each K and V fragment twice, and head dims up to 128 leave the "
-                             "registers for it\n");
-    } else {
-        sbuf_addf(reasons, "head dim %d: the output of 32 rows a warp would not fit the registers\n", widest);
-    }
     plan->q_in_registers = spec->head_dim <= 64;
     sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d is %s 64\n", plan->q_in_registers, spec->head_dim,
               plan->q_in_registers ? "at most" : "more than");
@@ -91,7 +76,7 @@ static void choose_rows(const gdpa_spec *spec, struct kernel_plan *plan, struct 
 /* Keys whose scores are held at a time: the most that fit the registers. */
 static void choose_slice(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons)
 {
-    for (plan->slice_n = 64; plan->slice_n > 16; plan->slice_n /= 2) {
+    for (plan->slice_n = plan->block_n; plan->slice_n > 16; plan->slice_n /= 2) {
         int32_t needed = registers(spec, plan);
         if (needed <= MOST_REGISTERS) {
             break;
@@ -102,19 +87,46 @@ static void choose_slice(const gdpa_spec *spec, struct kernel_plan *plan, struct
     sbuf_addf(reasons, "reason: slice_n %d: about %d registers a thread\n", plan->slice_n, registers(spec, plan));
 }
 
-/* Tile ladders, best first: the loads of one block hide behind the work of the other, then behind its own. */
-static const struct rung {
-    int32_t block_n, stages, min_blocks;
-} ladder[] = {
-    {64, 2, 2}, {32, 2, 2}, {64, 2, 1}, {32, 2, 1}, {16, 2, 1},
+/*
+ * Tile ladders, best first, as measured on sm_90 (docs/kernels.md): 32 rows a warp use each K and V fragment twice, where the
+ * output of 32 rows leaves registers for it; two blocks an SM fill each other's gaps; one block of eight warps comes next.
+ */
+struct rung {
+    int32_t block_m, warps, block_n, stages, min_blocks;
 };
+
+static const struct rung ladder_up_to_128[] = {
+    {128, 4, 64, 2, 2}, {128, 4, 32, 2, 2}, {128, 4, 64, 2, 1}, {128, 4, 32, 2, 1}, {64, 4, 32, 2, 1}, {0, 0, 0, 0, 0},
+};
+static const struct rung ladder_wide_keys[] = {
+    /* head_dim above 128, head_dim_v not */
+    {128, 4, 32, 2, 2}, {128, 4, 32, 2, 1}, {64, 4, 32, 2, 1}, {64, 4, 16, 2, 1}, {0, 0, 0, 0, 0},
+};
+static const struct rung ladder_wide_values[] = {
+    {128, 8, 64, 2, 1}, {64, 4, 32, 2, 2}, {64, 4, 32, 2, 1}, {64, 4, 16, 2, 1}, {0, 0, 0, 0, 0},
+};
+
+static const struct rung *choose_ladder(const gdpa_spec *spec, struct sbuf *reasons)
+{
+    if (spec->head_dim_v > 128) {
+        sbuf_addf(reasons,
+                  "reason: 16 rows a warp: the output of 32 rows of head_dim_v %d would not fit the registers\n",
+                  spec->head_dim_v);
+        return ladder_wide_values;
+    }
+    sbuf_addstr(reasons, "reason: 32 rows a warp use each K and V fragment twice\n");
+    return spec->head_dim > 128 ? ladder_wide_keys : ladder_up_to_128;
+}
 
 static bool rung_fits(const struct kernel_plan *plan, const struct arch_row *arch, struct sbuf *reasons)
 {
     int32_t needed = plan->min_blocks * (plan->smem_bytes + SMEM_RESERVED_BYTES);
     bool fits = plan->smem_bytes <= arch->smem_block && needed <= arch->smem_sm;
-    sbuf_addf(reasons, "reason: %sblock_n %d, stages %d, min_blocks %d: %d bytes of shared memory an SM, %s has %d\n",
-              fits ? "" : "not ", plan->block_n, plan->stages, plan->min_blocks, needed, arch->target, arch->smem_sm);
+    sbuf_addf(
+        reasons,
+        "reason: %sblock_m %d, block_n %d, stages %d, min_blocks %d: %d bytes of shared memory an SM, %s has %d\n",
+        fits ? "" : "not ", plan->block_m, plan->block_n, plan->stages, plan->min_blocks, needed, arch->target,
+        arch->smem_sm);
     return fits;
 }
 
@@ -123,16 +135,17 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     const struct arch_row *arch = arch_find(spec->arch);
     plan->family = KERNEL_FAMILY_PORTABLE;
     sbuf_addf(reasons, "reason: family portable: mma.sync runs on %s\n", arch->target);
-    choose_rows(spec, plan, reasons);
-    choose_slice(spec, plan, reasons);
-    int32_t slice_n = plan->slice_n;
-    for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); ++i) {
-        plan->block_n = ladder[i].block_n;
-        plan->stages = ladder[i].stages;
-        plan->min_blocks = ladder[i].min_blocks;
-        plan->slice_n = slice_n < plan->block_n ? slice_n : plan->block_n;
+    choose_queries(spec, plan, reasons);
+    for (const struct rung *rung = choose_ladder(spec, reasons); rung->block_m > 0; ++rung) {
+        plan->block_m = rung->block_m;
+        plan->warps = rung->warps;
+        plan->threads = rung->warps * 32;
+        plan->block_n = rung->block_n;
+        plan->stages = rung->stages;
+        plan->min_blocks = rung->min_blocks;
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         if (rung_fits(plan, arch, reasons)) {
+            choose_slice(spec, plan, reasons);
             return GDPA_OK;
         }
     }

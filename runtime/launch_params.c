@@ -11,7 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define GRID_LIMIT INT64_C(2147483647) /* largest grid.x; the kernels loop over more tiles than that */
+#define GRID_LIMIT INT64_C(2147483647) /* largest grid.x; more tiles take a second dimension */
+#define GRID_Y_LIMIT INT64_C(65535)
 #define BATCH_LIMIT INT64_C(2147483646)
 #define HEADS_LIMIT INT64_C(2147483647)
 #define ROWS_LIMIT INT64_C(2147418112) /* 2^31 - 2^16: positions plus a tile stay inside int32 */
@@ -454,7 +455,12 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
     if (!empty) {
         TRY(tiles_count(normalised, plan, args, &filled.params));
     }
-    filled.grid = (uint32_t)(filled.params.num_tiles < GRID_LIMIT ? filled.params.num_tiles : GRID_LIMIT);
+    const int64_t grid_y = filled.params.num_tiles / GRID_LIMIT + (filled.params.num_tiles % GRID_LIMIT != 0);
+    FAIL_IF(grid_y > GRID_Y_LIMIT, GDPA_E_ARGUMENT,
+            "the problem has %" PRId64 " query tiles of %d rows, more than one launch can have; split the batch",
+            filled.params.num_tiles, plan->block_m);
+    filled.grid_y = (uint32_t)grid_y;
+    filled.grid = grid_y == 0 ? 0 : (uint32_t)((filled.params.num_tiles + grid_y - 1) / grid_y);
     filled.block = (uint32_t)plan->threads;
     filled.smem = (uint32_t)plan->smem_bytes;
     *shape = filled;

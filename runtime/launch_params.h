@@ -9,9 +9,10 @@
 
 struct launch_shape {
     struct gdpa_fwd_params params;
-    uint32_t grid;  /* blocks; 0: nothing to do, nothing is launched */
-    uint32_t block; /* threads */
-    uint32_t smem;  /* dynamic bytes */
+    uint32_t grid;   /* blocks in x; 0: nothing to do, nothing is launched */
+    uint32_t grid_y; /* 1, but for launches of more than 2^31-1 blocks */
+    uint32_t block;  /* threads */
+    uint32_t smem;   /* dynamic bytes */
 };
 
 /* Checks every argument against the spec (spec.md section 6) and fills *shape; untouched on failure. Sets the last error. */

@@ -27,13 +27,14 @@ using QueryTile = SharedTile<kBlockM, kHeadDim>;
 using KeyTile = SharedTile<kBlockN, kHeadDim>;
 using ValueTile = SharedTile<kBlockN, kHeadDimV>;
 
-/* The map of dynamic shared memory: Q (the output is staged there too), K slots, V slots. */
+/* The map of dynamic shared memory: Q (the output is staged there too), K slots, V slots, 16 bytes for the epilogue. */
 constexpr int kQueryBytes = round_up(
     QueryTile::kBytes > SharedTile<kBlockM, kHeadDimV>::kBytes ? QueryTile::kBytes : SharedTile<kBlockM, kHeadDimV>::kBytes,
     1024);
 constexpr int kKeySlot = kQueryBytes;
 constexpr int kValueSlot = kKeySlot + kStages * KeyTile::kBytes;
-static_assert(kValueSlot + kStages * ValueTile::kBytes <= kSmemBytes, "the plan gave too little shared memory");
+constexpr int kParking = kValueSlot + kStages * ValueTile::kBytes;
+static_assert(kParking + 16 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kWarpRows % 16 == 0 && kBlockN % kSliceN == 0 && kSliceN % 16 == 0, "tiles are made of 16 x 16 steps");
 static_assert(kStages >= 2, "a tile is copied while another one is used");
 
@@ -146,6 +147,12 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
         load_keys_and_values(shared, params, operands, first_tile_k + i, end_tile_k);
     }
 
+    // Registers are short in the loop: what only the epilogue needs waits in shared memory.
+    if (tid_x() == 0) {
+        st_shared_b64(shared + kParking, operands.o_offset + first_row * params.o_stride_row);
+        st_shared_b32(shared + kParking + 8, static_cast<uint32_t>(valid_rows));
+        st_shared_b32(shared + kParking + 12, float_as_bits(constants.epilogue));
+    }
     float output[kRowTiles][kValueTiles][4] = {};
     //@if q_in_registers
     uint32_t query_steps[kDepthSteps][kRowTiles][4];
@@ -197,12 +204,15 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
             }
         }
     }
-    cp_async_wait_group<0>(); // without any key tile the query tile may still be on its way to where the output is staged
+    // Without any key tile the query tile may still be on its way to where the output is staged.
+    cp_async_wait_group<0>();
+    bar_sync_0();
     //@if out_fp32
     float *target = static_cast<float *>(params.o);
     //@else
     uint16_t *target = static_cast<uint16_t *>(params.o);
     //@endif
-    target += operands.o_offset + first_row * params.o_stride_row;
-    store_output(output, constants.epilogue, shared, target, params.o_stride_row, valid_rows, warp);
+    target += ld_shared_b64(shared + kParking);
+    store_output(output, bits_as_float(ld_shared_b32(shared + kParking + 12)), shared, target, params.o_stride_row,
+                 static_cast<int32_t>(ld_shared_b32(shared + kParking + 8)), warp);
 }

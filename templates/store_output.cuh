@@ -88,7 +88,7 @@ __device__ inline void store_staged(const OutputTile &staging, uint16_t *target,
 }
 //@endif
 
-/* Called by all threads of the block, after the last read of the query tile by this warp. target: row 0 of the tile. */
+/* Called by all threads of the block, after a barrier behind the last read of the query tile. target: row 0 of the tile. */
 __device__ inline void store_output(const float (&output)[kRowTiles][kValueTiles][4], float factor, uint32_t staging_base,
                                     void *target, int64_t row_stride, int32_t valid_rows, uint32_t warp)
 {
@@ -96,7 +96,6 @@ __device__ inline void store_output(const float (&output)[kRowTiles][kValueTiles
     store_fragments(output, factor, static_cast<float *>(target), row_stride, valid_rows, warp);
     //@else
     const OutputTile staging = {staging_base};
-    bar_sync_0(); // every warp is done with the query tile
     stage_fragments(output, factor, staging, warp);
     bar_sync_0(); // rows are written by one warp and stored by another
     store_staged(staging, static_cast<uint16_t *>(target), row_stride, valid_rows);

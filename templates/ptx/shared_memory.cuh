@@ -26,6 +26,25 @@ __device__ inline void st_shared_b32(uint32_t address, uint32_t value)
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
+__device__ inline uint32_t ld_shared_b32(uint32_t address)
+{
+    uint32_t value;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+    return value;
+}
+
+__device__ inline void st_shared_b64(uint32_t address, int64_t value)
+{
+    asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(value) : "memory");
+}
+
+__device__ inline int64_t ld_shared_b64(uint32_t address)
+{
+    int64_t value;
+    asm volatile("ld.shared.b64 %0, [%1];" : "=l"(value) : "r"(address) : "memory");
+    return value;
+}
+
 __device__ inline void st_shared_v4_b32(uint32_t address, const uint32_t (&value)[4])
 {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]), "r"(value[1]),
