@@ -86,7 +86,7 @@ find_missing_packages() {
 
 # pip only where a wheel has to be fetched.
 need_for_wheels() {
-    if ! "$root/scripts/find-nvrtc.sh" >/dev/null || { [ "$want_tests" = 1 ] && ! find_nvdisasm >/dev/null; }; then
+    if ! "$root/scripts/find-nvrtc.sh" >/dev/null 2>&1 || { [ "$want_tests" = 1 ] && ! find_nvdisasm >/dev/null; }; then
         need python3-pip has_pip
         need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
     fi
