@@ -5,8 +5,6 @@
  * of keys of one sequence and kv head (dK, dV). Each item walks over tiles of the other side; everything in a tile is a
  * 64 x 64 problem in double, and both matrix products are one routine, accumulate().
  */
-#include "tests/support/reference.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,196 +12,12 @@
 #include "tests/support/half.h"
 #include "tests/support/parallel.h"
 #include "tests/support/random.h"
+#include "tests/support/reference_internal.h"
 
 enum {
     TILE = REFERENCE_BLOCK_ROWS, /* rows and keys of a tile */
     MAX_DIM = 256,
 };
-
-enum activation_kind {
-    EXACT,
-    APPROX,
-};
-
-/* What the table of activations says about one of them. */
-struct activation_facts {
-    int number;
-    enum activation_kind kind;
-    double relative, absolute; /* bound of an APPROX one: relative * max(1, |x|) + absolute */
-    double parameter;          /* default */
-};
-
-static const struct activation_facts activation_table[] = {
-#define ACTIVATION(suffix, number, name, aliases, file, kind, rel, abs, param_default, formula, derivative)            \
-    {number, kind, rel, abs, param_default},
-#include "gen/activations.def"
-#undef ACTIVATION
-};
-
-static struct activation_facts activation_facts_find(int32_t activation)
-{
-    for (size_t i = 0; i < sizeof activation_table / sizeof activation_table[0]; i++) {
-        if (activation_table[i].number == activation) {
-            return activation_table[i];
-        }
-    }
-    return (struct activation_facts){.number = activation};
-}
-
-/* ---------------------------------------------------------------------------------------------------------------
- * The problem with every default filled in
- * ------------------------------------------------------------------------------------------------------------- */
-
-/* A tensor: element (sequence, row, head, c) is at sequence * batch + row * row + head * head + c. */
-struct view {
-    const void *data;
-    int32_t dtype;
-    bool jagged; /* rows count from the tensor's first row, and `batch` is not used */
-    int64_t stride_batch, stride_row, stride_head;
-};
-
-typedef void (*accumulate_fn)(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc);
-
-struct problem {
-    const struct reference_problem *from;
-    int32_t dtype, out_dtype;
-    struct activation_facts activation;
-    double parameter, scale, out_scale;
-    int64_t heads_q, group; /* group: query heads a kv head */
-    int dim, dim_v;
-    int padded, padded_v; /* the same, rounded up to 8 */
-    struct view q, k, v, d_out;
-    accumulate_fn accumulate;
-};
-
-static bool is_jagged(int32_t layout)
-{
-    return layout == GDPA_LAYOUT_JAGGED;
-}
-
-static struct view view_make(const gdpa_tensor *tensor, int32_t dtype, bool jagged, int64_t rows, int64_t heads,
-                             int64_t dim)
-{
-    struct view view = {.data = tensor->data, .dtype = tensor->dtype ? tensor->dtype : dtype, .jagged = jagged};
-    if (tensor->flags & GDPA_TENSOR_STRIDES) {
-        view.stride_batch = tensor->stride_batch;
-        view.stride_row = tensor->stride_row;
-        view.stride_head = tensor->stride_head;
-    } else {
-        view.stride_head = dim;
-        view.stride_row = heads * dim;
-        view.stride_batch = rows * heads * dim;
-    }
-    return view;
-}
-
-static accumulate_fn accumulate_choose(void);
-
-static struct problem problem_resolve(const struct reference_problem *from)
-{
-    const gdpa_spec *spec = from->spec;
-    const gdpa_args *args = from->args;
-    struct problem problem = {.from = from, .heads_q = args->heads_q, .accumulate = accumulate_choose()};
-    problem.dtype = spec->dtype ? spec->dtype : GDPA_DTYPE_BF16;
-    problem.out_dtype = spec->out_dtype ? spec->out_dtype : problem.dtype;
-    problem.activation = activation_facts_find(spec->activation);
-    bool has_parameter = args->flags & GDPA_ARGS_ACTIVATION_PARAM;
-    problem.parameter = has_parameter ? (double)args->activation_param : (double)(float)problem.activation.parameter;
-    problem.scale = args->flags & GDPA_ARGS_SCALE ? (double)args->scale : 1;
-    problem.out_scale = args->flags & GDPA_ARGS_OUT_SCALE ? (double)args->out_scale : 1;
-    problem.group = args->heads_k > 0 ? args->heads_q / args->heads_k : 1;
-    problem.dim = spec->head_dim;
-    problem.dim_v = spec->head_dim_v ? spec->head_dim_v : spec->head_dim;
-    problem.padded = (problem.dim + 7) / 8 * 8;
-    problem.padded_v = (problem.dim_v + 7) / 8 * 8;
-    bool jagged_q = is_jagged(spec->layout_q);
-    bool jagged_k = is_jagged(spec->layout_k);
-    problem.q = view_make(&args->q, problem.dtype, jagged_q, args->seqlen_q, args->heads_q, problem.dim);
-    problem.k = view_make(&args->k, problem.dtype, jagged_k, args->seqlen_k, args->heads_k, problem.dim);
-    problem.v = view_make(&args->v, problem.dtype, jagged_k, args->seqlen_k, args->heads_k, problem.dim_v);
-    problem.d_out = view_make(&from->d_out, problem.dtype, jagged_q, args->seqlen_q, args->heads_q, problem.dim_v);
-    return problem;
-}
-
-static int64_t clamp(int64_t value, int64_t lowest, int64_t highest)
-{
-    return value < lowest ? lowest : value > highest ? highest : value;
-}
-
-/* First row and number of rows of a sequence on one side. */
-static void rows_find(bool jagged, int64_t sequence, int64_t seqlen, int64_t total, const int32_t *cu_seqlens,
-                      const int32_t *seqused, int64_t *first, int64_t *rows)
-{
-    if (jagged) {
-        *first = clamp(cu_seqlens[sequence], 0, total);
-        *rows = clamp(cu_seqlens[sequence + 1], *first, total) - *first;
-    } else {
-        *first = sequence * seqlen;
-        *rows = seqlen;
-    }
-    if (seqused) {
-        *rows = clamp(seqused[sequence], 0, *rows);
-    }
-}
-
-struct reference_sequence reference_sequence_find(const struct reference_problem *problem, int64_t sequence)
-{
-    const gdpa_spec *spec = problem->spec;
-    const gdpa_args *args = problem->args;
-    struct reference_sequence found;
-    rows_find(is_jagged(spec->layout_q), sequence, args->seqlen_q, args->total_q, args->cu_seqlens_q, args->seqused_q,
-              &found.first_q, &found.rows_q);
-    rows_find(is_jagged(spec->layout_k), sequence, args->seqlen_k, args->total_k, args->cu_seqlens_k, args->seqused_k,
-              &found.first_k, &found.rows_k);
-    return found;
-}
-
-struct reference_sizes reference_sizes_find(const struct reference_problem *problem)
-{
-    const gdpa_spec *spec = problem->spec;
-    const gdpa_args *args = problem->args;
-    struct reference_sizes sizes = {.head_dim = spec->head_dim};
-    sizes.head_dim_v = spec->head_dim_v ? spec->head_dim_v : spec->head_dim;
-    sizes.rows_q = is_jagged(spec->layout_q) ? args->total_q : args->batch * args->seqlen_q;
-    sizes.rows_k = is_jagged(spec->layout_k) ? args->total_k : args->batch * args->seqlen_k;
-    sizes.o = sizes.rows_q * args->heads_q * sizes.head_dim_v;
-    sizes.dq = sizes.rows_q * args->heads_q * sizes.head_dim;
-    sizes.dk = sizes.rows_k * args->heads_k * sizes.head_dim;
-    sizes.dv = sizes.rows_k * args->heads_k * sizes.head_dim_v;
-    return sizes;
-}
-
-void reference_visible(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t i,
-                       int64_t *first, int64_t *last)
-{
-    const gdpa_spec *spec = problem->spec;
-    int64_t offset = spec->align == GDPA_ALIGN_TOP_LEFT ? 0 : sequence->rows_k - sequence->rows_q;
-    bool bounded_left = (spec->flags & GDPA_SPEC_WINDOW_LEFT) && spec->window_left >= 0;
-    bool bounded_right = (spec->flags & GDPA_SPEC_WINDOW_RIGHT) && spec->window_right >= 0;
-    int64_t right = spec->causal ? 0 : spec->window_right;
-    *first = 0;
-    *last = sequence->rows_k;
-    if (bounded_left) {
-        *first = clamp(i + offset - spec->window_left, 0, sequence->rows_k);
-    }
-    if (spec->causal || bounded_right) {
-        *last = clamp(i + offset + right + 1, 0, sequence->rows_k);
-    }
-}
-
-int64_t reference_visible_pairs(const struct reference_problem *problem)
-{
-    int64_t pairs = 0;
-    for (int64_t b = 0; b < problem->args->batch; b++) {
-        struct reference_sequence sequence = reference_sequence_find(problem, b);
-        for (int64_t i = 0; i < sequence.rows_q; i++) {
-            int64_t first, last;
-            reference_visible(problem, &sequence, i, &first, &last);
-            pairs += last > first ? last - first : 0;
-        }
-    }
-    return pairs * problem->args->heads_q;
-}
 
 /* ---------------------------------------------------------------------------------------------------------------
  * The one matrix product
@@ -215,36 +29,39 @@ int64_t reference_visible_pairs(const struct reference_problem *problem)
  */
 typedef double vector4 __attribute__((vector_size(32), aligned(8), may_alias));
 
+/* Four rows of eight columns, in eight accumulators that stay in registers. */
+static inline __attribute__((always_inline)) void accumulate_4_by_8(int k, const double *a, const double *b, int ldb,
+                                                                    double *c, int ldc)
+{
+    vector4 *at[4][2];
+    for (int r = 0; r < 4; r++) {
+        at[r][0] = (vector4 *)&c[r * ldc];
+        at[r][1] = (vector4 *)&c[r * ldc + 4];
+    }
+    vector4 s00 = *at[0][0], s01 = *at[0][1], s10 = *at[1][0], s11 = *at[1][1];
+    vector4 s20 = *at[2][0], s21 = *at[2][1], s30 = *at[3][0], s31 = *at[3][1];
+    for (int l = 0; l < k; l++) {
+        vector4 low = *(const vector4 *)b;
+        vector4 high = *(const vector4 *)(b + 4);
+        s00 += a[0] * low, s01 += a[0] * high;
+        s10 += a[1] * low, s11 += a[1] * high;
+        s20 += a[2] * low, s21 += a[2] * high;
+        s30 += a[3] * low, s31 += a[3] * high;
+        a += TILE;
+        b += ldb;
+    }
+    *at[0][0] = s00, *at[0][1] = s01, *at[1][0] = s10, *at[1][1] = s11;
+    *at[2][0] = s20, *at[2][1] = s21, *at[3][0] = s30, *at[3][1] = s31;
+}
+
 static inline __attribute__((always_inline)) void accumulate_body(int m, int n, int k, const double *a, const double *b,
                                                                   int ldb, double *c, int ldc)
 {
     for (int i = 0; i < m; i += 4) {
         for (int j = 0; j < n; j += 8) {
-            vector4 sums[4][2];
-            for (int r = 0; r < 4; r++) {
-                sums[r][0] = *(const vector4 *)&c[(i + r) * ldc + j];
-                sums[r][1] = *(const vector4 *)&c[(i + r) * ldc + j + 4];
-            }
-            for (int l = 0; l < k; l++) {
-                vector4 left = *(const vector4 *)&a[l * TILE + i];
-                vector4 low = *(const vector4 *)&b[l * ldb + j];
-                vector4 high = *(const vector4 *)&b[l * ldb + j + 4];
-                for (int r = 0; r < 4; r++) {
-                    sums[r][0] += left[r] * low;
-                    sums[r][1] += left[r] * high;
-                }
-            }
-            for (int r = 0; r < 4; r++) {
-                *(vector4 *)&c[(i + r) * ldc + j] = sums[r][0];
-                *(vector4 *)&c[(i + r) * ldc + j + 4] = sums[r][1];
-            }
+            accumulate_4_by_8(k, a + i, b + j, ldb, c + i * ldc + j, ldc);
         }
     }
-}
-
-static void accumulate_portable(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc)
-{
-    accumulate_body(m, n, k, a, b, ldb, c, ldc);
 }
 
 #if defined(__x86_64__)
@@ -255,14 +72,15 @@ __attribute__((target("avx2,fma"))) static void accumulate_avx2(int m, int n, in
 }
 #endif
 
-static accumulate_fn accumulate_choose(void)
+static void accumulate(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        return accumulate_avx2;
+        accumulate_avx2(m, n, k, a, b, ldb, c, ldc);
+        return;
     }
 #endif
-    return accumulate_portable;
+    accumulate_body(m, n, k, a, b, ldb, c, ldc);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -302,6 +120,11 @@ static void side_load(const struct view *view, int64_t sequence, int64_t first, 
             side->transposed[c * TILE + r] = side->rows[r * padded + c];
         }
     }
+}
+
+static int64_t clamp(int64_t value, int64_t lowest, int64_t highest)
+{
+    return value < lowest ? lowest : value > highest ? highest : value;
 }
 
 static int round_up(int value, int step)
@@ -366,14 +189,16 @@ static void tile_evaluate(const struct problem *problem, const struct tile *tile
     int m = round_up(tile->rows, 4);
     int n = round_up(tile->keys, 8);
     memset(scratch->scores, 0, sizeof scratch->scores);
-    problem->accumulate(m, n, problem->dim, scratch->q.transposed, scratch->k.transposed, TILE, scratch->scores, TILE);
+    accumulate(m, n, problem->dim, scratch->q.transposed, scratch->k.transposed, TILE, scratch->scores, TILE);
     if (backward) {
         memset(scratch->d_probs, 0, sizeof scratch->d_probs);
-        problem->accumulate(m, n, problem->dim_v, scratch->d_out.transposed, scratch->v.transposed, TILE,
-                            scratch->d_probs, TILE);
+        accumulate(m, n, problem->dim_v, scratch->d_out.transposed, scratch->v.transposed, TILE, scratch->d_probs,
+                   TILE);
     }
-    memset(scratch->probs, 0, sizeof scratch->probs);
-    memset(scratch->d_scores, 0, sizeof scratch->d_scores);
+    for (int e = 0; e < (eager ? 2 : 1); e++) {
+        memset(scratch->probs[e], 0, sizeof scratch->probs[e]);
+        memset(scratch->d_scores[e], 0, backward ? sizeof scratch->d_scores[e] : 0);
+    }
     int row_step = by_key ? 1 : TILE;
     int key_step = by_key ? TILE : 1;
     for (int r = 0; r < tile->rows; r++) {
@@ -385,7 +210,7 @@ static void tile_evaluate(const struct problem *problem, const struct tile *tile
             double dot = scratch->scores[r * TILE + c];
             double d_prob = backward ? scratch->d_probs[r * TILE + c] : 0;
             struct pair_values values = pair_evaluate(problem, tile, r, c, dot, d_prob, backward, eager);
-            for (int e = 0; e < 2; e++) {
+            for (int e = 0; e < (eager ? 2 : 1); e++) {
                 scratch->probs[e][r * row_step + c * key_step] = values.p[e];
                 scratch->d_scores[e][r * row_step + c * key_step] = values.d_s[e];
             }
@@ -443,10 +268,13 @@ static void load_keys(const struct problem *problem, const struct tile *tile, st
               problem->padded_v, &scratch->v);
 }
 
-static void clear_sums(struct scratch *scratch)
+/* Sets sums of rows of `padded` and more_sums of rows of `more_padded` to zero. */
+static void clear_sums(struct scratch *scratch, int padded, int more_padded)
 {
-    memset(scratch->sums, 0, sizeof scratch->sums);
-    memset(scratch->more_sums, 0, sizeof scratch->more_sums);
+    for (int e = 0; e < 2; e++) {
+        memset(scratch->sums[e], 0, sizeof(double) * TILE * (size_t)padded);
+        memset(scratch->more_sums[e], 0, sizeof(double) * TILE * (size_t)more_padded);
+    }
 }
 
 /* O of a block: scratch->sums without out_scale. */
@@ -458,7 +286,7 @@ static void block_forward(const struct problem *problem, const struct reference_
     tile.head = block->head;
     tile.i = block->first_row;
     tile.rows = (int)block->rows;
-    clear_sums(scratch);
+    clear_sums(scratch, problem->padded_v, 0);
     load_queries(problem, &tile, false, scratch);
     int64_t first, last;
     keys_of_rows(problem, &tile.sequence, tile.i, tile.rows, &first, &last);
@@ -467,8 +295,8 @@ static void block_forward(const struct problem *problem, const struct reference_
         load_keys(problem, &tile, scratch);
         tile_evaluate(problem, &tile, scratch, false, eager, true);
         for (int e = 0; e < (eager ? 2 : 1); e++) {
-            problem->accumulate(round_up(tile.rows, 4), problem->padded_v, tile.keys, scratch->probs[e],
-                                scratch->v.rows, problem->padded_v, scratch->sums[e], problem->padded_v);
+            accumulate(round_up(tile.rows, 4), problem->padded_v, tile.keys, scratch->probs[e], scratch->v.rows,
+                       problem->padded_v, scratch->sums[e], problem->padded_v);
         }
     }
 }
@@ -482,7 +310,7 @@ static void block_backward_q(const struct problem *problem, const struct referen
     tile.head = block->head;
     tile.i = block->first_row;
     tile.rows = (int)block->rows;
-    clear_sums(scratch);
+    clear_sums(scratch, problem->padded, 0);
     load_queries(problem, &tile, true, scratch);
     int64_t first, last;
     keys_of_rows(problem, &tile.sequence, tile.i, tile.rows, &first, &last);
@@ -491,8 +319,8 @@ static void block_backward_q(const struct problem *problem, const struct referen
         load_keys(problem, &tile, scratch);
         tile_evaluate(problem, &tile, scratch, true, eager, true);
         for (int e = 0; e < (eager ? 2 : 1); e++) {
-            problem->accumulate(round_up(tile.rows, 4), problem->padded, tile.keys, scratch->d_scores[e],
-                                scratch->k.rows, problem->padded, scratch->sums[e], problem->padded);
+            accumulate(round_up(tile.rows, 4), problem->padded, tile.keys, scratch->d_scores[e], scratch->k.rows,
+                       problem->padded, scratch->sums[e], problem->padded);
         }
     }
 }
@@ -505,7 +333,7 @@ static void block_backward_k(const struct problem *problem, const struct referen
     tile.sequence_number = block->sequence;
     tile.j = block->first_row;
     tile.keys = (int)block->rows;
-    clear_sums(scratch);
+    clear_sums(scratch, problem->padded_v, problem->padded);
     for (tile.head = block->head * problem->group; tile.head < (block->head + 1) * problem->group; tile.head++) {
         load_keys(problem, &tile, scratch);
         for (tile.i = 0; tile.i < tile.sequence.rows_q; tile.i += TILE) {
@@ -518,10 +346,10 @@ static void block_backward_k(const struct problem *problem, const struct referen
             load_queries(problem, &tile, true, scratch);
             tile_evaluate(problem, &tile, scratch, true, eager, false);
             for (int e = 0; e < (eager ? 2 : 1); e++) {
-                problem->accumulate(round_up(tile.keys, 4), problem->padded_v, tile.rows, scratch->probs[e],
-                                    scratch->d_out.rows, problem->padded_v, scratch->sums[e], problem->padded_v);
-                problem->accumulate(round_up(tile.keys, 4), problem->padded, tile.rows, scratch->d_scores[e],
-                                    scratch->q.rows, problem->padded, scratch->more_sums[e], problem->padded);
+                accumulate(round_up(tile.keys, 4), problem->padded_v, tile.rows, scratch->probs[e], scratch->d_out.rows,
+                           problem->padded_v, scratch->sums[e], problem->padded_v);
+                accumulate(round_up(tile.keys, 4), problem->padded, tile.rows, scratch->d_scores[e], scratch->q.rows,
+                           problem->padded, scratch->more_sums[e], problem->padded);
             }
         }
     }
@@ -619,42 +447,6 @@ static void work_backward_k(int64_t item, int thread, void *user)
     }
 }
 
-/* Blocks of the query side (heads_q) or of the key side (heads_k). */
-static bool blocks_list(const struct reference_problem *problem, bool of_keys, struct reference_block **blocks,
-                        int64_t *count)
-{
-    int64_t heads = of_keys ? problem->args->heads_k : problem->args->heads_q;
-    int64_t total = 0;
-    for (int64_t b = 0; b < problem->args->batch; b++) {
-        struct reference_sequence sequence = reference_sequence_find(problem, b);
-        int64_t rows = of_keys ? sequence.rows_k : sequence.rows_q;
-        total += (rows + TILE - 1) / TILE * heads;
-    }
-    struct reference_block *list = malloc(sizeof *list * (size_t)(total > 0 ? total : 1));
-    if (!list) {
-        return false;
-    }
-    int64_t filled = 0;
-    for (int64_t b = 0; b < problem->args->batch; b++) {
-        struct reference_sequence sequence = reference_sequence_find(problem, b);
-        int64_t rows = of_keys ? sequence.rows_k : sequence.rows_q;
-        for (int64_t head = 0; head < heads; head++) {
-            for (int64_t row = 0; row < rows; row += TILE) {
-                struct reference_block block = {b, head, row, at_most_tile(rows - row)};
-                list[filled++] = block;
-            }
-        }
-    }
-    *blocks = list;
-    *count = total;
-    return true;
-}
-
-bool reference_blocks_list(const struct reference_problem *problem, struct reference_block **blocks, int64_t *count)
-{
-    return blocks_list(problem, false, blocks, count);
-}
-
 static struct job job_make(const struct reference_problem *problem)
 {
     return (struct job){.problem = problem_resolve(problem)};
@@ -676,7 +468,7 @@ bool reference_forward(const struct reference_problem *problem, double *o, doubl
 {
     struct reference_block *blocks;
     int64_t count;
-    if (!blocks_list(problem, false, &blocks, &count)) {
+    if (!problem_blocks_list(problem, false, &blocks, &count)) {
         return false;
     }
     struct job job = job_make(problem);
@@ -693,7 +485,7 @@ static bool backward_half(const struct reference_problem *problem, bool of_keys,
 {
     struct reference_block *blocks;
     int64_t count;
-    if (!blocks_list(problem, of_keys, &blocks, &count)) {
+    if (!problem_blocks_list(problem, of_keys, &blocks, &count)) {
         return false;
     }
     job->blocks = blocks;
