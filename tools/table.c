@@ -42,17 +42,23 @@ struct table *table_create(const struct table_column *columns, size_t count)
     return table;
 }
 
+void table_truncate(struct table *table, size_t row_count)
+{
+    for (; table->row_count > row_count; table->row_count--) {
+        struct cell *cells = table->rows[table->row_count - 1];
+        for (size_t i = 0; i < table->column_count; i++) {
+            free(cells[i].text);
+        }
+        free(cells);
+    }
+}
+
 void table_destroy(struct table *table)
 {
     if (table == NULL) {
         return;
     }
-    for (size_t row = 0; row < table->row_count; row++) {
-        for (size_t i = 0; i < table->column_count; i++) {
-            free(table->rows[row][i].text);
-        }
-        free(table->rows[row]);
-    }
+    table_truncate(table, 0);
     free(table->rows);
     free(table->chosen);
     free(table);

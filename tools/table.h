@@ -30,6 +30,7 @@ void table_set_text(struct table *table, const char *column, const char *text);
 void table_set_integer(struct table *table, const char *column, long long value);
 void table_set_real(struct table *table, const char *column, double value);
 size_t table_row_count(const struct table *table);
+void table_truncate(struct table *table, size_t row_count); /* drops the rows after the first row_count */
 
 /* Stable; empty cells last. Returns false for an unknown column. */
 bool table_sort(struct table *table, const char *column, bool descending);

@@ -1,0 +1,532 @@
+/*
+ * gdpa-jit warm: compiles kernels into the cache ahead of their use, on any machine with NVRTC, for any architecture. What
+ * is in the cache already is skipped, so a run that was interrupted goes on where it stopped.
+ */
+#include "tools/commands.h"
+#include "tools/json.h"
+#include "tools/limits.h"
+#include "tools/matrix.h"
+#include "tools/pool.h"
+#include "tools/progress.h"
+#include "tools/specs.h"
+#include "tools/tool.h"
+#include "tools/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOWEST_SHOWN = 5, LISTED = 10 };
+
+static const struct option_row options[] = {
+    {.name = "file",
+     .letter = 'f',
+     .kind = OPTION_REPEAT,
+     .values = "FILE",
+     .doc = "specs, one a line, # comments; -: stdin"},
+    {.name = "preset",
+     .kind = OPTION_REPEAT,
+     .values = "minimal|default|activations|gdpa|hstu",
+     .doc = "a named set for common uses"},
+    {.name = "matrix", .kind = OPTION_REPEAT, .values = "NAME", .doc = "the kernels that `verify --matrix NAME` runs"},
+    {.name = "arch",
+     .kind = OPTION_REPEAT,
+     .values = "LIST",
+     .doc = "for specs without arch: sm_80,sm_90a,... or all; default: this GPU"},
+    {.name = "jobs",
+     .letter = 'j',
+     .kind = OPTION_INTEGER,
+     .values = "N",
+     .doc = "compiles at a time; default: by processors and memory",
+     .lowest = 1,
+     .highest = 1024},
+    {.name = "dry-run",
+     .letter = 'n',
+     .kind = OPTION_FLAG,
+     .doc = "list the specs and whether they are cached; compile none"},
+    {.name = "keep-going", .letter = 'k', .kind = OPTION_FLAG, .doc = "after a failure go on with the others"},
+    {.name = "fail-on-spill", .kind = OPTION_FLAG, .doc = "a kernel that spills registers counts as failed"},
+    {.name = "timeout",
+     .kind = OPTION_NUMBER,
+     .values = "SECONDS",
+     .doc = "give up on a kernel after this time; default: never",
+     .lowest = 0,
+     .highest = 86400},
+    {.name = "progress",
+     .kind = OPTION_CHOICE,
+     .values = "auto|always|never",
+     .doc = "auto (default): a bar on a terminal, else a line every 10 s"},
+    {.name = NULL},
+};
+
+/* What became of one kernel; texts are malloced. */
+struct outcome {
+    gdpa_status status;
+    bool hit;
+    char *error; /* of a failing status */
+    char *spec, *name, *key, *target;
+    int registers, spill_bytes, smem_dynamic, threads, binary_bytes;
+    double generate_ms, compile_ms;
+};
+
+struct warm {
+    struct tool *tool;
+    gdpa_ctx *ctx;
+    struct spec_list list;
+    struct outcome *outcomes;
+    struct progress progress;
+    bool keep_going, fail_on_spill;
+    double timeout, seconds;
+    int jobs;
+    size_t cached, compiled, failed;
+    bool unusable; /* no compiler or no device: nothing else can work either */
+};
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * What to compile
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void print_refused(const char *origin, const char *text, const char *reason, void *user)
+{
+    tool_error(user, "%s%s%s: %s", origin, *origin != 0 ? ": " : "", text, reason);
+}
+
+static bool collect(struct warm *warm, const struct spec_rules *rules, char *why, size_t why_size)
+{
+    const struct args *args = &warm->tool->args;
+    const char *text = NULL;
+    for (size_t i = 0; (text = args_repeat(args, "file", i)) != NULL; i++) {
+        if (!spec_list_add_file(&warm->list, text, rules, why, why_size)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; (text = args_repeat(args, "preset", i)) != NULL; i++) {
+        if (!spec_list_add_preset(&warm->list, text, rules, why, why_size)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; (text = args_repeat(args, "matrix", i)) != NULL; i++) {
+        if (!spec_list_add_matrix(&warm->list, text, rules, why, why_size)) {
+            return false;
+        }
+    }
+    return spec_list_add_words(&warm->list, args->words, args->word_count, rules, why, why_size);
+}
+
+/* Fills warm->list; returns EXIT_DONE or what to end with. */
+static int collect_specs(struct warm *warm)
+{
+    char why[1024];
+    char *archs = tool_strdup("");
+    const char *text = NULL;
+    for (size_t i = 0; (text = args_repeat(&warm->tool->args, "arch", i)) != NULL; i++) {
+        char *longer = tool_format("%s,%s", archs, text);
+        free(archs);
+        archs = longer;
+    }
+    int *numbers = NULL;
+    size_t number_count = 0;
+    bool good = *archs == 0 || arch_list_parse(archs, &numbers, &number_count, why, sizeof why);
+    free(archs);
+    struct spec_rules rules = {
+        .archs = numbers,
+        .arch_count = number_count,
+        .keep_going = warm->keep_going,
+        .refused = print_refused,
+        .user = warm->tool,
+    };
+    good = good && collect(warm, &rules, why, sizeof why);
+    free(numbers);
+    if (!good) {
+        return tool_usage(warm->tool, "%s", why);
+    }
+    if (warm->list.count == 0 && warm->list.refused == 0) {
+        return tool_usage(warm->tool, "warm needs a spec, --file, --preset or --matrix");
+    }
+    warm->failed = warm->list.refused;
+    return EXIT_DONE;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * One kernel
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void compile_one(size_t item, void *result, void *user)
+{
+    struct warm *warm = user;
+    struct outcome *outcome = result;
+    gdpa_kernel *kernel = NULL;
+    gdpa_kernel_info info = {.size = sizeof info};
+    outcome->status = gdpa_kernel_get(warm->ctx, &warm->list.specs[item], &kernel);
+    if (outcome->status == GDPA_OK) {
+        outcome->status = gdpa_kernel_info_get(kernel, &info);
+    }
+    if (outcome->status != GDPA_OK) {
+        outcome->error = tool_strdup(gdpa_last_error());
+        gdpa_kernel_release(kernel);
+        return;
+    }
+    outcome->hit = strcmp(info.origin, "compiled") != 0;
+    outcome->spec = tool_strdup(info.spec);
+    outcome->name = tool_strdup(info.name);
+    outcome->key = tool_strdup(info.key);
+    outcome->target = tool_strdup(info.target);
+    outcome->registers = info.registers;
+    outcome->spill_bytes = info.spill_bytes;
+    outcome->smem_dynamic = info.smem_dynamic;
+    outcome->threads = info.threads;
+    outcome->binary_bytes = info.binary_bytes;
+    outcome->generate_ms = info.generate_ms;
+    outcome->compile_ms = info.compile_ms;
+    gdpa_kernel_release(kernel);
+}
+
+static void outcome_deinit(struct outcome *outcome)
+{
+    free(outcome->error);
+    free(outcome->spec);
+    free(outcome->name);
+    free(outcome->key);
+    free(outcome->target);
+}
+
+static const char *state_name(const struct outcome *outcome)
+{
+    if (outcome->status != GDPA_OK) {
+        return "failed";
+    }
+    return outcome->hit ? "cached" : "compiled";
+}
+
+static void print_outcome(const struct warm *warm, size_t item, const struct outcome *outcome)
+{
+    const char *spec = outcome->spec != NULL ? outcome->spec : warm->list.texts[item];
+    if (warm->tool->json) {
+        json_t *report = json_report("kernel");
+        json_set_text(report, "state", state_name(outcome));
+        json_set_text(report, "spec", spec);
+        if (outcome->status != GDPA_OK) {
+            json_set_text(report, "status", gdpa_status_name(outcome->status));
+            json_set_text(report, "error", outcome->error);
+        }
+        if (outcome->name != NULL) {
+            json_set_text(report, "name", outcome->name);
+            json_set_text(report, "key", outcome->key);
+            json_set_text(report, "target", outcome->target);
+            json_set_integer(report, "registers", outcome->registers);
+            json_set_integer(report, "spill_bytes", outcome->spill_bytes);
+            json_set_integer(report, "smem_dynamic", outcome->smem_dynamic);
+            json_set_integer(report, "threads", outcome->threads);
+            json_set_integer(report, "binary_bytes", outcome->binary_bytes);
+            json_set_real(report, "generate_ms", outcome->generate_ms);
+            json_set_real(report, "compile_ms", outcome->compile_ms);
+        }
+        json_print(stdout, report);
+    } else if (outcome->status == GDPA_OK && warm->tool->verbose > 0) {
+        printf("%-8s  %7.0f ms  %3d registers  %s\n", state_name(outcome), outcome->hit ? 0 : outcome->compile_ms,
+               outcome->registers, spec);
+    }
+    if (outcome->status != GDPA_OK) {
+        tool_error(warm->tool, "%s: %s", spec, outcome->error);
+    }
+}
+
+/* On the thread that compiled it, one at a time; the outcome's texts pass to warm->outcomes. */
+static bool take_outcome(size_t item, void *result, void *user)
+{
+    struct warm *warm = user;
+    struct outcome late = {.status = GDPA_E_COMPILE};
+    struct outcome *outcome = result;
+    if (outcome == NULL) {
+        late.error = tool_format("not compiled within %g s and given up; --timeout allows more", warm->timeout);
+        outcome = &late;
+    } else if (outcome->status == GDPA_OK && outcome->spill_bytes > 0 && warm->fail_on_spill) {
+        outcome->status = GDPA_E_COMPILE;
+        outcome->error = tool_format("spills %d bytes of registers", outcome->spill_bytes);
+    }
+    if (outcome->status != GDPA_OK) {
+        warm->failed++;
+    } else if (outcome->hit) {
+        warm->cached++;
+    } else {
+        warm->compiled++;
+    }
+    print_outcome(warm, item, outcome);
+    warm->outcomes[item] = *outcome;
+    bool usable = tool_exit_code(outcome->status) != EXIT_NO_DEVICE;
+    warm->unusable = warm->unusable || !usable;
+    return (outcome->status == GDPA_OK || (warm->keep_going && usable)) && !tool_interrupted();
+}
+
+static bool show_progress(size_t done, size_t running, void *user)
+{
+    struct warm *warm = user;
+    pthread_mutex_lock(&warm->tool->stderr_lock);
+    progress_update(&warm->progress, done, warm->failed, warm->list.texts[running], clock_seconds());
+    pthread_mutex_unlock(&warm->tool->stderr_lock);
+    return !tool_interrupted();
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * All of them, and the summary
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void run_all(struct warm *warm, enum pool_state *states)
+{
+    struct pool_work work = {
+        .count = warm->list.count,
+        .threads = warm->jobs,
+        .timeout = warm->timeout,
+        .result_size = sizeof(struct outcome),
+        .run = compile_one,
+        .over = take_outcome,
+        .tick = show_progress,
+        .user = warm,
+    };
+    double start = clock_seconds();
+    enum progress_mode mode = progress_mode_from(args_text(&warm->tool->args, "progress", "auto"));
+    progress_init(&warm->progress, stderr, warm->tool->quiet ? PROGRESS_NEVER : mode, work.count, start);
+    warm->tool->progress = &warm->progress;
+    warm->tool->left_behind = pool_run(&work, states) > 0;
+    progress_hide(&warm->progress);
+    warm->tool->progress = NULL;
+    warm->seconds = clock_seconds() - start;
+}
+
+/* Prints the SLOWEST_SHOWN compiles that took longest. */
+static void print_slowest(const struct warm *warm)
+{
+    double below = 1e300;
+    if (warm->compiled < 2) {
+        return;
+    }
+    printf("slowest:\n");
+    for (int shown = 0; shown < SLOWEST_SHOWN; shown++) {
+        const struct outcome *slowest = NULL;
+        for (size_t i = 0; i < warm->list.count; i++) {
+            const struct outcome *outcome = &warm->outcomes[i];
+            bool counts = outcome->name != NULL && !outcome->hit && outcome->compile_ms < below;
+            if (counts && (slowest == NULL || outcome->compile_ms > slowest->compile_ms)) {
+                slowest = outcome;
+            }
+        }
+        if (slowest == NULL) {
+            return;
+        }
+        printf("  %6.0f ms  %s\n", slowest->compile_ms, slowest->spec);
+        below = slowest->compile_ms;
+    }
+}
+
+static size_t print_spills(const struct warm *warm)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < warm->list.count; i++) {
+        const struct outcome *outcome = &warm->outcomes[i];
+        if (outcome->name == NULL || outcome->spill_bytes == 0) {
+            continue;
+        }
+        count++;
+        if (!warm->tool->json && count == 1) {
+            printf("spilling registers:\n");
+        }
+        if (!warm->tool->json && count <= LISTED) {
+            printf("  %6d bytes  %s\n", outcome->spill_bytes, outcome->spec);
+        }
+    }
+    if (!warm->tool->json && count > LISTED) {
+        printf("  and %zu more\n", count - LISTED);
+    }
+    return count;
+}
+
+/* The specs that were not begun. */
+static size_t print_left(const struct warm *warm, const enum pool_state *states)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < warm->list.count; i++) {
+        if (states[i] != POOL_WAITING) {
+            continue;
+        }
+        left++;
+        if (warm->tool->json) {
+            json_t *report = json_report("kernel");
+            json_set_text(report, "state", "left");
+            json_set_text(report, "spec", warm->list.texts[i]);
+            json_print(stdout, report);
+        } else if (left <= LISTED) {
+            tool_error(warm->tool, "left: %s", warm->list.texts[i]);
+        }
+    }
+    if (left > LISTED && !warm->tool->json) {
+        tool_error(warm->tool, "left: and %zu more", left - LISTED);
+    }
+    if (left > 0) {
+        tool_error(warm->tool, "%s: %zu of %zu kernels are left; the same command goes on with them",
+                   tool_interrupted() ? "interrupted" : "stopped at the first failure (--keep-going goes on)", left,
+                   warm->list.count);
+    }
+    return left;
+}
+
+static void print_summary(const struct warm *warm, size_t left)
+{
+    size_t total = warm->list.count + warm->list.refused;
+    if (warm->tool->json) {
+        json_t *report = json_report("summary");
+        json_set_integer(report, "kernels", (long long)total);
+        json_set_integer(report, "cached", (long long)warm->cached);
+        json_set_integer(report, "compiled", (long long)warm->compiled);
+        json_set_integer(report, "failed", (long long)warm->failed);
+        json_set_integer(report, "left", (long long)left);
+        json_set_integer(report, "spilling", (long long)print_spills(warm));
+        json_set_bool(report, "interrupted", tool_interrupted());
+        json_set_integer(report, "jobs", warm->jobs);
+        json_set_real(report, "seconds", warm->seconds);
+        json_print(stdout, report);
+        return;
+    }
+    if (warm->tool->quiet) {
+        return;
+    }
+    printf("%zu kernels: %zu cached, %zu compiled, %zu failed, %zu left; %.1f s, %d at a time\n", total, warm->cached,
+           warm->compiled, warm->failed, left, warm->seconds, warm->jobs);
+    print_slowest(warm);
+    print_spills(warm);
+}
+
+/* Kernels that are compiled but not kept are of no use here. */
+static int check_cache(struct warm *warm)
+{
+    gdpa_cache_summary summary = {.size = sizeof summary};
+    gdpa_status status = gdpa_cache_describe(warm->ctx, &summary);
+    if (status != GDPA_OK) {
+        tool_fail(warm->tool, status);
+        return EXIT_CACHE_TROUBLE;
+    }
+    if (strcmp(summary.state, "read-write") != 0) {
+        tool_error(warm->tool, "the cache %s is %s, so nothing can be kept; choose another by --cache-dir",
+                   summary.path, summary.state);
+        return EXIT_CACHE_TROUBLE;
+    }
+    return EXIT_DONE;
+}
+
+static int warm_all(struct warm *warm)
+{
+    int code = check_cache(warm);
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    enum pool_state *states = tool_alloc(warm->list.count * sizeof *states);
+    warm->outcomes = tool_alloc(warm->list.count * sizeof *warm->outcomes);
+    memset(warm->outcomes, 0, warm->list.count * sizeof *warm->outcomes);
+    tool_catch_interrupts();
+    run_all(warm, states);
+    size_t left = print_left(warm, states);
+    print_summary(warm, left);
+    free(states);
+    if (tool_interrupted()) {
+        return EXIT_INTERRUPTED;
+    }
+    if (warm->unusable) {
+        return EXIT_NO_DEVICE;
+    }
+    if (warm->failed > 0) {
+        return EXIT_SOME_FAILED;
+    }
+    return check_cache(warm);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * --dry-run
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* One line a spec, which --file reads again. */
+static void print_plan(const struct warm *warm, size_t item, const char *state)
+{
+    if (warm->tool->json) {
+        json_t *report = json_report("kernel");
+        json_set_text(report, "state", state);
+        json_set_text(report, "spec", warm->list.texts[item]);
+        json_print(stdout, report);
+    } else {
+        printf("%s  # %s\n", warm->list.texts[item], state);
+    }
+}
+
+static int dry_run(struct warm *warm)
+{
+    gdpa_ctx *strict = NULL;
+    gdpa_status status = tool_context_create(warm->tool, GDPA_MODE_STRICT, &strict);
+    if (status != GDPA_OK) {
+        return tool_fail(warm->tool, status);
+    }
+    int code = warm->failed > 0 ? EXIT_SOME_FAILED : EXIT_DONE;
+    for (size_t i = 0; i < warm->list.count && code != EXIT_NO_DEVICE; i++) {
+        gdpa_kernel *kernel = NULL;
+        status = gdpa_kernel_get(strict, &warm->list.specs[i], &kernel);
+        if (status == GDPA_E_NO_DRIVER) {
+            code = tool_fail(warm->tool, status); /* without an architecture there is nothing to say */
+        } else {
+            /* Without a compiler an entry may be there all the same, but under a key that only the compiler tells. */
+            const char *missing = status == GDPA_E_NO_COMPILER ? "unknown" : "missing";
+            print_plan(warm, i, status == GDPA_OK ? "cached" : missing);
+        }
+        gdpa_kernel_release(kernel);
+    }
+    gdpa_ctx_destroy(strict);
+    return code;
+}
+
+static void warm_deinit(struct warm *warm)
+{
+    for (size_t i = 0; warm->outcomes != NULL && i < warm->list.count; i++) {
+        outcome_deinit(&warm->outcomes[i]);
+    }
+    free(warm->outcomes);
+    spec_list_deinit(&warm->list);
+    free(warm);
+}
+
+static int run(struct tool *tool)
+{
+    struct warm *warm = tool_alloc(sizeof *warm);
+    memset(warm, 0, sizeof *warm);
+    warm->tool = tool;
+    warm->keep_going = args_flag(&tool->args, "keep-going");
+    warm->fail_on_spill = args_flag(&tool->args, "fail-on-spill");
+    warm->timeout = args_number(&tool->args, "timeout", 0);
+    spec_list_init(&warm->list);
+    int code = collect_specs(warm);
+    if (code == EXIT_DONE && args_flag(&tool->args, "dry-run")) {
+        code = dry_run(warm);
+    } else if (code == EXIT_DONE && warm->list.count == 0) {
+        code = EXIT_SOME_FAILED; /* every spec was refused, and said so */
+    } else if (code == EXIT_DONE) {
+        warm->jobs = (int)args_integer(&tool->args, "jobs", 0);
+        if (warm->jobs == 0) {
+            warm->jobs = limits_default_jobs();
+        }
+        warm->ctx = tool_context(tool);
+        code = warm->ctx == NULL ? tool_fail(tool, GDPA_E_MEMORY) : warm_all(warm);
+    }
+    if (!tool->left_behind) {
+        warm_deinit(warm);
+    }
+    return code;
+}
+
+const struct command command_warm = {
+    .name = "warm",
+    .summary = "compile kernels into the cache ahead of their use",
+    .synopsis = "[OPTIONS] [SPEC...]",
+    .details = "Specs come from words, --file, --preset and --matrix. Commas give every combination, and `all` every\n"
+               "value of a choice: head_dim=64,128 activation=all. Kernels in the cache already are skipped. Needs\n"
+               "NVRTC, and no GPU when the specs or --arch say for which one.",
+    .options = options,
+    .takes_specs = true,
+    .examples = {"warm head_dim=64,128 activation=relu,silu causal=0,1 --arch sm_80,sm_90a",
+                 "warm --preset default --arch all --jobs 8",
+                 "warm --file specs.txt --keep-going --fail-on-spill --json"},
+    .run = run,
+};
