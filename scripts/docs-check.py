@@ -63,7 +63,7 @@ def check_paths(path, text):
 
 def check_targets(path, text, targets):
     for number, line in enumerate(text.splitlines(), 1):
-        for word in re.findall(r"(?:`|^\s*(?:\$ )?(?:sudo )?)make ([a-z][a-z-]*)", line):
+        for word in re.findall(r"(?:`|^\s*(?:\$ )?(?:sudo )?)make ([a-z][a-z-]*)(?!/)\b", line):
             if word not in targets:
                 fault(path, number, f"the Makefile has no target {word}")
 
