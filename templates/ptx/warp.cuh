@@ -1,5 +1,5 @@
 /*
- * Exchange among the lanes of a full warp. PTX ISA, "vote.sync", "shfl.sync".
+ * Exchange among the lanes of a full warp. PTX ISA, "vote.sync", "shfl.sync", "bar.warp.sync".
  */
 #ifndef GDPA_PTX_WARP_CUH
 #define GDPA_PTX_WARP_CUH
@@ -22,6 +22,12 @@ __device__ inline uint32_t shfl_sync_idx(uint32_t value, uint32_t source)
     uint32_t result;
     asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(source));
     return result;
+}
+
+/* A meeting of the warp's lanes; orders their memory accesses. PTX ISA, "bar.warp.sync". */
+__device__ inline void bar_warp_sync()
+{
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
 #endif
