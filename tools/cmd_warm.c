@@ -261,7 +261,8 @@ static bool show_progress(size_t done, size_t running, void *user)
 {
     struct warm *warm = user;
     pthread_mutex_lock(&warm->tool->stderr_lock);
-    progress_update(&warm->progress, done, warm->failed, warm->list.texts[running], clock_seconds());
+    const char *label = running < warm->list.count ? warm->list.texts[running] : NULL;
+    progress_update(&warm->progress, done, warm->failed, label, clock_seconds());
     pthread_mutex_unlock(&warm->tool->stderr_lock);
     return !tool_interrupted();
 }
@@ -292,29 +293,31 @@ static void run_all(struct warm *warm, enum pool_state *states)
     warm->seconds = clock_seconds() - start;
 }
 
-/* Prints the SLOWEST_SHOWN compiles that took longest. */
+static int slower_first(const void *left, const void *right)
+{
+    const struct outcome *a = *(const struct outcome *const *)left;
+    const struct outcome *b = *(const struct outcome *const *)right;
+    return (a->compile_ms < b->compile_ms) - (a->compile_ms > b->compile_ms);
+}
+
+/* The compiles that took longest, where there is a choice. */
 static void print_slowest(const struct warm *warm)
 {
-    double below = 1e300;
-    if (warm->compiled < 2) {
-        return;
-    }
-    printf("slowest:\n");
-    for (int shown = 0; shown < SLOWEST_SHOWN; shown++) {
-        const struct outcome *slowest = NULL;
-        for (size_t i = 0; i < warm->list.count; i++) {
-            const struct outcome *outcome = &warm->outcomes[i];
-            bool counts = outcome->name != NULL && !outcome->hit && outcome->compile_ms < below;
-            if (counts && (slowest == NULL || outcome->compile_ms > slowest->compile_ms)) {
-                slowest = outcome;
-            }
+    const struct outcome **compiled = tool_alloc(warm->list.count * sizeof *compiled);
+    size_t count = 0;
+    for (size_t i = 0; i < warm->list.count; i++) {
+        if (warm->outcomes[i].name != NULL && !warm->outcomes[i].hit) {
+            compiled[count++] = &warm->outcomes[i];
         }
-        if (slowest == NULL) {
-            return;
-        }
-        printf("  %6.0f ms  %s\n", slowest->compile_ms, slowest->spec);
-        below = slowest->compile_ms;
     }
+    qsort(compiled, count, sizeof *compiled, slower_first);
+    if (count > 1) {
+        printf("slowest:\n");
+    }
+    for (size_t i = 0; count > 1 && i < count && i < SLOWEST_SHOWN; i++) {
+        printf("  %6.0f ms  %s\n", compiled[i]->compile_ms, compiled[i]->spec);
+    }
+    free(compiled);
 }
 
 static size_t print_spills(const struct warm *warm)
@@ -339,6 +342,14 @@ static size_t print_spills(const struct warm *warm)
     return count;
 }
 
+static const char *stop_reason(const struct warm *warm)
+{
+    if (tool_interrupted()) {
+        return "interrupted";
+    }
+    return warm->unusable ? "nothing can be compiled here" : "stopped at the first failure (--keep-going does not)";
+}
+
 /* The specs that were not begun. */
 static size_t print_left(const struct warm *warm, const enum pool_state *states)
 {
@@ -361,9 +372,8 @@ static size_t print_left(const struct warm *warm, const enum pool_state *states)
         tool_error(warm->tool, "left: and %zu more", left - LISTED);
     }
     if (left > 0) {
-        tool_error(warm->tool, "%s: %zu of %zu kernels are left; the same command goes on with them",
-                   tool_interrupted() ? "interrupted" : "stopped at the first failure (--keep-going goes on)", left,
-                   warm->list.count);
+        tool_error(warm->tool, "%s: %zu of %zu kernels are left; the same command goes on with them", stop_reason(warm),
+                   left, warm->list.count);
     }
     return left;
 }

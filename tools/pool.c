@@ -118,13 +118,15 @@ static void give_up_late(struct pool *pool)
     }
 }
 
+/* The item that was begun last of those in work; count when there is none. */
 static size_t running_item(const struct pool *pool)
 {
-    size_t item = pool->next;
-    while (item > 0 && pool->states[item - 1] != POOL_RUNNING) {
-        item--;
+    for (size_t item = pool->next; item-- > 0;) {
+        if (pool->states[item] == POOL_RUNNING) {
+            return item;
+        }
     }
-    return item > 0 ? item - 1 : 0;
+    return pool->work.count;
 }
 
 static void wait_a_little(struct pool *pool)

@@ -19,7 +19,7 @@ struct pool_work {
     void (*run)(size_t item, void *result, void *user);
     /* One at a time: an item is over. result is NULL when it timed out. False: begin no more items. */
     bool (*over)(size_t item, void *result, void *user);
-    /* About ten times a second, never together with `over`: running is an item in work. False: begin no more. */
+    /* About ten times a second, never together with `over`: running is an item in work, or count. False: begin no more. */
     bool (*tick)(size_t done, size_t running, void *user);
     void *user;
 };

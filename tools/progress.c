@@ -31,7 +31,7 @@ void progress_init(struct progress *progress, FILE *out, enum progress_mode mode
 {
     progress->out = out;
     progress->mode = mode;
-    progress->bar = mode == PROGRESS_ALWAYS || (mode == PROGRESS_AUTO && term_is_terminal(out));
+    progress->bar = mode == PROGRESS_ALWAYS || (mode == PROGRESS_AUTO && term_is_foreground(out));
     progress->width = term_width(out);
     progress->total = total;
     progress->start = now;

@@ -16,6 +16,11 @@ bool term_is_terminal(FILE *stream)
     return descriptor >= 0 && isatty(descriptor) == 1;
 }
 
+bool term_is_foreground(FILE *stream)
+{
+    return term_is_terminal(stream) && tcgetpgrp(fileno(stream)) == getpgrp();
+}
+
 int term_width(FILE *stream)
 {
     struct winsize size;

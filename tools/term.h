@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 bool term_is_terminal(FILE *stream);
-int term_width(FILE *stream); /* 80 when unknown */
+bool term_is_foreground(FILE *stream); /* a terminal, and this process may write on it undisturbed */
+int term_width(FILE *stream);          /* 80 when unknown */
 
 /* choice: auto, always or never. auto: a terminal, NO_COLOR unset or empty, TERM not dumb. */
 bool term_color(const char *choice, FILE *stream);

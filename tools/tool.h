@@ -59,6 +59,6 @@ gdpa_status tool_spec_text(const gdpa_spec *spec, char **text);
 void *tool_alloc(size_t bytes);
 void *tool_realloc(void *memory, size_t bytes);
 char *tool_strdup(const char *text);
-char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull(1)));
 
 #endif
