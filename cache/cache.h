@@ -15,7 +15,7 @@
 enum cache_result {
     CACHE_OK = 0,
     CACHE_MISS,     /* no such entry, or one that failed its checks (it is then removed and counted) */
-    CACHE_UNUSABLE, /* cannot read or write: cache_why() says why */
+    CACHE_UNUSABLE, /* cannot read or write: cache_state() says why */
     CACHE_MEMORY
 };
 
@@ -63,9 +63,9 @@ struct cache_entry {
 };
 
 struct cache_options {
-    const char *dir;  /* folder; made with 0700 when absent. The file name carries the schema number */
+    const char *dir; /* folder; made with 0700 when absent. The file name carries the schema number */
     bool read_only;
-    int64_t limit_bytes; /* 0: no limit */
+    int64_t limit_bytes;                                  /* 0: no limit */
     void (*log)(int level, const char *line, void *user); /* level as gdpa_log_level; may be NULL */
     void *log_user;
 };
@@ -74,7 +74,8 @@ struct cache_options {
 struct cache *cache_open(const struct cache_options *options);
 void cache_close(struct cache *cache);
 const char *cache_path(const struct cache *cache);
-const char *cache_state(const struct cache *cache); /* "read-write", "read-only" or why it is unusable */
+/* "read-write", "read-only", "read-only: <why>" or why it is unusable. Valid until cache_close. */
+const char *cache_state(const struct cache *cache);
 
 /* Checks key material (when given), sizes and hashes; aux parts are read only when with_aux. */
 enum cache_result cache_get(struct cache *cache, const struct cache_key *key, const void *material,
@@ -85,7 +86,8 @@ enum cache_result cache_remove(struct cache *cache, const struct cache_key *key,
 /* Unique prefix of a hex key or of a name -> key. CACHE_MISS when none or several match; *matches says how many. */
 enum cache_result cache_find(struct cache *cache, const char *prefix, struct cache_key *key, int64_t *matches);
 /* visit gets entries without code and aux (their sizes are filled in), most recently used first; non-zero stops. */
-enum cache_result cache_list(struct cache *cache, int (*visit)(const struct cache_entry *entry, void *user), void *user);
+enum cache_result cache_list(struct cache *cache, int (*visit)(const struct cache_entry *entry, void *user),
+                             void *user);
 /* code_ok (may be NULL) checks the code of an entry beyond its hash. Bad entries are removed. */
 enum cache_result cache_verify(struct cache *cache, bool (*code_ok)(const struct cache_entry *entry, void *user),
                                void *user, int64_t *good, int64_t *bad);

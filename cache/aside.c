@@ -1,0 +1,154 @@
+/*
+ * A damaged database is renamed, never repaired and never deleted at once: a person may want to look at it. The renames
+ * happen under a lock in a side file, which the kernel drops when its holder dies, and only while the name still leads
+ * to the damaged file: of many processes that find the damage one renames, and none renames the new file.
+ */
+#define _GNU_SOURCE /* F_OFD_SETLK: a lock of this descriptor, which no other close() in the process drops */
+#include "cache/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ASIDE_MARK CACHE_FILE_NAME ".damaged-"
+#define ASIDE_KEPT 3                        /* damaged databases left for inspection, the newest ones */
+#define ASIDE_NUMBERS 10000                 /* of one process */
+#define LOCK_ATTEMPTS 50                    /* 20 ms apart */
+#define MAINTENANCE_OFFSET ((off_t)1 << 62) /* offsets below it are free for locks of single keys */
+
+/* Without a lock (none supported, holder stopped) the check of the identity alone must do. */
+static int lock_folder(const struct cache_folder *folder)
+{
+    int fd = openat(folder->fd, CACHE_LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = MAINTENANCE_OFFSET, .l_len = 1};
+    const struct timespec pause = {0, 20 * 1000 * 1000};
+    for (int i = 0; fd >= 0 && i < LOCK_ATTEMPTS; i++) {
+        if (fcntl(fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES && errno != EINTR)) {
+            break;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return fd;
+}
+
+static bool still_there(const struct cache_folder *folder, const struct cache_identity *damaged)
+{
+    struct stat status;
+    return fstatat(folder->fd, CACHE_FILE_NAME, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           status.st_dev == damaged->device && status.st_ino == damaged->inode;
+}
+
+static bool find_free_name(const struct cache_folder *folder, char name[128])
+{
+    for (int i = 0; i < ASIDE_NUMBERS; i++) {
+        struct stat status;
+        (void)snprintf(name, 128, ASIDE_MARK "%ld-%d", (long)getpid(), i);
+        if (fstatat(folder->fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void move_side_file(const struct cache_folder *folder, const char *suffix, const char *name)
+{
+    char from[160], to[160];
+    (void)snprintf(from, sizeof from, CACHE_FILE_NAME "%s", suffix);
+    (void)snprintf(to, sizeof to, "%s%s", name, suffix);
+    (void)renameat(folder->fd, from, folder->fd, to);
+}
+
+static const char *const side_suffixes[] = {"-wal", "-shm", "-journal"};
+
+static void remove_with_side_files(const struct cache_folder *folder, const char *name)
+{
+    (void)unlinkat(folder->fd, name, 0);
+    for (size_t i = 0; i < sizeof side_suffixes / sizeof side_suffixes[0]; i++) {
+        char side[512];
+        (void)snprintf(side, sizeof side, "%s%s", name, side_suffixes[i]);
+        (void)unlinkat(folder->fd, side, 0);
+    }
+}
+
+static bool is_aside_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length > 255 || strncmp(name, ASIDE_MARK, sizeof ASIDE_MARK - 1) != 0) {
+        return false;
+    }
+    return strspn(name + sizeof ASIDE_MARK - 1, "0123456789-") == length - (sizeof ASIDE_MARK - 1);
+}
+
+/* The oldest set-aside database and how many there are. */
+static size_t find_oldest(DIR *entries, const struct cache_folder *folder, char oldest[256])
+{
+    size_t count = 0;
+    struct timespec when = {0, 0};
+    rewinddir(entries);
+    for (const struct dirent *entry = readdir(entries); entry; entry = readdir(entries)) {
+        struct stat status;
+        if (!is_aside_name(entry->d_name) || fstatat(folder->fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
+            continue;
+        }
+        if (count++ == 0 || status.st_ctim.tv_sec < when.tv_sec ||
+            (status.st_ctim.tv_sec == when.tv_sec && status.st_ctim.tv_nsec < when.tv_nsec)) {
+            when = status.st_ctim;
+            (void)snprintf(oldest, 256, "%s", entry->d_name);
+        }
+    }
+    return count;
+}
+
+/* A disk that damages files again and again must not be filled with them. */
+static void remove_oldest(const struct cache_folder *folder)
+{
+    int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return;
+    }
+    char oldest[256];
+    size_t count = find_oldest(entries, folder, oldest);
+    while (count > ASIDE_KEPT) {
+        remove_with_side_files(folder, oldest);
+        size_t left = find_oldest(entries, folder, oldest);
+        count = left < count ? left : 0;
+    }
+    (void)closedir(entries);
+}
+
+bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],
+                          char why[CACHE_WHY_SIZE])
+{
+    int lock = lock_folder(folder);
+    bool gone = true;
+    name[0] = '\0';
+    if (still_there(folder, damaged)) {
+        gone = find_free_name(folder, name);
+        /* Side files first: a log without its database is deleted by SQLite, but a log must not meet a new database. */
+        for (size_t i = 0; gone && i < sizeof side_suffixes / sizeof side_suffixes[0]; i++) {
+            move_side_file(folder, side_suffixes[i], name);
+        }
+        if (gone && renameat(folder->fd, CACHE_FILE_NAME, folder->fd, name) != 0) {
+            gone = false;
+        }
+        if (gone) {
+            remove_oldest(folder);
+        } else {
+            cache_why(why, "cannot rename %s/%s: %s", folder->path, CACHE_FILE_NAME, strerror(errno));
+        }
+    }
+    if (lock >= 0) {
+        (void)close(lock);
+    }
+    return gone;
+}
