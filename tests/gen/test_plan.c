@@ -1,0 +1,295 @@
+/*
+ * plan: every spec on every architecture has a plan that fits; plans from elsewhere are checked field by field.
+ */
+#include "gen/plan.h"
+
+#include "gen/plan_family.h"
+#include "gen/tables.h"
+#include "tests/gen/gen_test.h"
+
+static void every_head_dim_fits_every_architecture(void **state)
+{
+    (void)state;
+    struct choice_table archs = choice_table(OPTION_KIND_CHOICE_ARCH);
+    gdpa_spec spec = spec_of("d=8 act=silu");
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    for (size_t a = 0; a < archs.count; ++a) {
+        const struct arch_row *arch = arch_find(archs.rows[a].number);
+        for (spec.head_dim = 8; spec.head_dim <= 256; spec.head_dim += 8) {
+            for (spec.head_dim_v = 8; spec.head_dim_v <= 256; spec.head_dim_v += 8) {
+                for (spec.out_dtype = GDPA_DTYPE_BF16; spec.out_dtype <= GDPA_DTYPE_FP32; spec.out_dtype += 2) {
+                    spec.arch = arch->number;
+                    struct kernel_plan plan;
+                    if (plan_make(&spec, &plan, NULL, &why) != GDPA_OK) {
+                        fail_msg("d=%d dv=%d %s: %s", spec.head_dim, spec.head_dim_v, arch->target, why.text);
+                    }
+                    assert_int_equal(plan_check(&spec, &plan, &why), GDPA_OK);
+                    assert_true(plan.smem_bytes <= arch->smem_block);
+                    assert_true(plan.min_blocks * (plan.smem_bytes + 1024) <= arch->smem_sm);
+                    assert_int_equal(plan.threads, 32 * plan.warps);
+                    assert_true(plan_registers(&spec, &plan) <= 255);
+                    assert_true(plan.min_blocks * plan.threads * plan_registers(&spec, &plan) <= arch->regs_sm);
+                }
+            }
+        }
+    }
+    sbuf_deinit(&why);
+}
+
+static void head_dims_are_padded_to_whole_chunks(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t dim, padded;
+    } cases[] = {{8, 32},  {32, 32},   {40, 64},   {64, 64},   {72, 96},
+                 {96, 96}, {120, 128}, {192, 192}, {200, 224}, {256, 256}};
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        assert_int_equal(plan_padded_dim(cases[i].dim), cases[i].padded);
+    }
+}
+
+static void shared_memory_is_that_of_the_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        int32_t block_m, block_n, stages;
+        int64_t bytes;
+    } cases[] = {
+        {"d=64 act=relu", 128, 64, 2, 2 * (128 * 64 + 2 * 64 * (64 + 64)) + 16},
+        {"d=192 dv=128 act=relu", 64, 32, 3, 2 * (64 * 192 + 3 * 32 * (192 + 128)) + 16},
+        {"d=40 dv=120 act=relu", 64, 64, 2,
+         2 * (64 * 128 + 2 * 64 * (64 + 128)) + 16}, /* the output is the wider one */
+        {"d=40 dv=120 act=relu out_dtype=fp32", 64, 64, 2, 2 * (64 * 128 + 2 * 64 * (64 + 128)) + 16},
+        {"d=256 act=relu", 1024, 1024, 4, 2 * (1024 * 256 + 4ll * 1024 * 512) + 16},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        gdpa_spec spec = spec_of(cases[i].spec);
+        struct kernel_plan plan = {.family = KERNEL_FAMILY_PORTABLE,
+                                   .block_m = cases[i].block_m,
+                                   .block_n = cases[i].block_n,
+                                   .stages = cases[i].stages};
+        assert_true(plan_smem_bytes(&spec, &plan) == cases[i].bytes);
+    }
+}
+
+static void plans_are_the_same_each_time_and_say_why(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"d=64 act=relu arch=80", "d=128 act=relu arch=90", "d=256 act=relu arch=86",
+                                        "d=192 dv=128 act=relu arch=100"};
+    for (size_t i = 0; i < COUNT_OF(texts); ++i) {
+        gdpa_spec spec = spec_of(texts[i]);
+        struct kernel_plan one = plan_of(&spec), other = plan_of(&spec);
+        assert_memory_equal(&one, &other, sizeof(one));
+        struct sbuf text;
+        sbuf_init(&text, 1 << 16);
+        assert_int_equal(plan_print(&spec, &text, NULL), GDPA_OK);
+        assert_memory_equal(text.text, "family: portable\nblock_m: ", 26);
+        static const char *const fields[] = {"block_m", "block_n", "slice_n", "q_in_registers", "stages", "min_blocks"};
+        const char *reasons = strstr(text.text, "\nreason: ");
+        assert_non_null(reasons);
+        for (size_t j = 0; j < COUNT_OF(fields); ++j) {
+            assert_contains(reasons, fields[j]);
+        }
+        sbuf_deinit(&text);
+    }
+}
+
+static void the_line_form_names_every_field(void **state)
+{
+    (void)state;
+    struct kernel_plan plan = {.family = KERNEL_FAMILY_PORTABLE,
+                               .block_m = 1,
+                               .block_n = 2,
+                               .warps = 4,
+                               .stages = 6,
+                               .q_in_registers = 7,
+                               .slice_n = 3,
+                               .threads = 5,
+                               .min_blocks = 8,
+                               .smem_bytes = 9};
+    struct sbuf text;
+    sbuf_init(&text, 4096);
+    plan_print_line(&plan, &text);
+    assert_string_equal(text.text, "portable block_m=1 block_n=2 slice_n=3 warps=4 threads=5 stages=6 q_in_registers=7 "
+                                   "min_blocks=8 smem_bytes=9");
+    sbuf_deinit(&text);
+    /* The table of fields has all of them: a plan is nothing but those numbers. */
+    size_t fields = 1;
+#define PLAN_FIELD(field) fields += 1;
+#include "gen/plan_fields.def"
+#undef PLAN_FIELD
+    assert_int_equal(sizeof(struct kernel_plan), fields * sizeof(int32_t));
+}
+
+static void the_backward_pass_is_not_supported_yet(void **state)
+{
+    (void)state;
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    gdpa_spec spec = spec_of("bwd d=64 act=relu arch=90");
+    struct kernel_plan plan;
+    assert_int_equal(plan_supports(&spec, &why), GDPA_E_UNSUPPORTED);
+    assert_int_equal(plan_make(&spec, &plan, NULL, &why), GDPA_E_UNSUPPORTED);
+    assert_contains(why.text, "no backward kernels");
+    assert_int_equal(plan_print(&spec, NULL, &why), GDPA_E_UNSUPPORTED);
+    spec = spec_of("fwd d=64 act=relu");
+    assert_int_equal(plan_supports(&spec, &why), GDPA_OK);
+    sbuf_deinit(&why);
+}
+
+static void a_plan_needs_an_architecture(void **state)
+{
+    (void)state;
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    gdpa_spec spec = spec_of("d=64 act=relu arch=90");
+    struct kernel_plan plan = plan_of(&spec);
+    spec.arch = 0;
+    assert_int_equal(plan_make(&spec, &plan, NULL, &why), GDPA_E_ARGUMENT);
+    assert_contains(why.text, "arch");
+    assert_int_equal(plan_check(&spec, &plan, &why), GDPA_E_ARGUMENT);
+    sbuf_deinit(&why);
+}
+
+/* A change to a field of a good plan; smem_bytes and threads follow unless they are what is changed. */
+struct change {
+    const char *field;
+    size_t offset;
+    int32_t value;
+    const char *part; /* of the reason; NULL: the plan stays legal */
+};
+
+static void plans_from_elsewhere_are_checked_field_by_field(void **state)
+{
+    (void)state;
+#define FIELD(name) #name, offsetof(struct kernel_plan, name)
+    static const struct change changes[] = {
+        {FIELD(family), 0, "family of the plan is 0"},
+        {FIELD(family), 2, "family of the plan is 2"},
+        {FIELD(block_m), 0, "block_m"},
+        {FIELD(block_m), -128, "block_m"},
+        {FIELD(block_m), 120, "block_m"},
+        {FIELD(block_m), 96, "block_m"}, /* 24 rows for each of 4 warps */
+        {FIELD(block_m), 1040, "block_m"},
+        {FIELD(block_m), 64, NULL},
+        {FIELD(block_m), INT32_MAX, "block_m"},
+        {FIELD(block_n), 0, "block_n"},
+        {FIELD(block_n), 72, "block_n"},
+        {FIELD(block_n), 80, "slice_n"},
+        {FIELD(block_n), 128, NULL},
+        {FIELD(block_n), 1024, "shared memory a block"},
+        {FIELD(slice_n), 0, "slice_n"},
+        {FIELD(slice_n), 8, "slice_n"},
+        {FIELD(slice_n), 48, "does not divide"},
+        {FIELD(slice_n), 128, "slice_n"},
+        {FIELD(slice_n), 16, NULL},
+        {FIELD(warps), 0, "warps"},
+        {FIELD(warps), 3, "block_m"},
+        {FIELD(warps), 33, "warps"},
+        {FIELD(warps), 8, NULL},
+        {FIELD(warps), 16, "block_m"}, /* 8 rows a warp */
+        {FIELD(threads), 64, "threads"},
+        {FIELD(threads), 127, "threads"},
+        {FIELD(stages), 0, "stages"},
+        {FIELD(stages), 1, "stages"},
+        {FIELD(stages), 5, "stages"},
+        {FIELD(stages), 3, NULL},
+        {FIELD(q_in_registers), 2, "q_in_registers"},
+        {FIELD(q_in_registers), -1, "q_in_registers"},
+        {FIELD(q_in_registers), 0, NULL},
+        {FIELD(min_blocks), 0, "min_blocks"},
+        {FIELD(min_blocks), 1, NULL},
+        {FIELD(min_blocks), 8, "shared memory an SM for 8 blocks"},
+        {FIELD(min_blocks), 33, "min_blocks"},
+        {FIELD(smem_bytes), 0, "smem_bytes"},
+        {FIELD(smem_bytes), INT32_MAX, "smem_bytes"},
+    };
+#undef FIELD
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    gdpa_spec spec = spec_of("d=64 act=relu arch=80");
+    for (size_t i = 0; i < COUNT_OF(changes); ++i) {
+        const struct change *change = &changes[i];
+        struct kernel_plan plan = {.family = KERNEL_FAMILY_PORTABLE,
+                                   .block_m = 128,
+                                   .block_n = 64,
+                                   .slice_n = 64,
+                                   .warps = 4,
+                                   .stages = 2,
+                                   .q_in_registers = 1,
+                                   .min_blocks = 2};
+        memcpy((unsigned char *)&plan + change->offset, &change->value, sizeof(change->value));
+        if (plan.threads == 0) {
+            plan.threads = plan.warps * 32;
+        }
+        if (strcmp(change->field, "smem_bytes") != 0) {
+            int64_t bytes = plan_smem_bytes(&spec, &plan);
+            plan.smem_bytes = bytes <= INT32_MAX && bytes >= 0 ? (int32_t)bytes : 0;
+        }
+        sbuf_reset(&why);
+        gdpa_status status = plan_check(&spec, &plan, &why);
+        if ((status == GDPA_OK) != (change->part == NULL)) {
+            fail_msg("%s = %d: %s", change->field, change->value, why.text);
+        }
+        if (change->part != NULL) {
+            assert_int_equal(status, GDPA_E_ARGUMENT);
+            assert_contains(why.text, change->part);
+        }
+    }
+    sbuf_deinit(&why);
+}
+
+static void resident_warps_are_limited_too(void **state)
+{
+    (void)state;
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    gdpa_spec spec = spec_of("d=8 act=relu arch=86");
+    struct kernel_plan plan = {.family = KERNEL_FAMILY_PORTABLE,
+                               .block_m = 128,
+                               .block_n = 16,
+                               .slice_n = 16,
+                               .warps = 8,
+                               .threads = 256,
+                               .stages = 2,
+                               .min_blocks = 6};
+    plan.smem_bytes = (int32_t)plan_smem_bytes(&spec, &plan);
+    assert_int_equal(plan_check(&spec, &plan, &why), GDPA_OK);
+    plan.min_blocks = 7; /* 56 warps, sm_86 holds 48 */
+    assert_int_equal(plan_check(&spec, &plan, &why), GDPA_E_ARGUMENT);
+    assert_contains(why.text, "56 warps");
+    sbuf_deinit(&why);
+}
+
+static void families_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(plan_family_name(KERNEL_FAMILY_PORTABLE), "portable");
+    assert_string_equal(plan_family_template(KERNEL_FAMILY_PORTABLE), "fwd_portable.cuh");
+    assert_null(plan_family_name(0));
+    assert_null(plan_family_template(99));
+    struct kernel_plan none = {.family = 99};
+    gdpa_spec spec = spec_of("d=8 act=relu arch=86");
+    assert_true(plan_smem_bytes(&spec, &none) == 0);
+    assert_int_equal(plan_registers(&spec, &none), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_head_dim_fits_every_architecture),
+        cmocka_unit_test(head_dims_are_padded_to_whole_chunks),
+        cmocka_unit_test(shared_memory_is_that_of_the_tiles),
+        cmocka_unit_test(plans_are_the_same_each_time_and_say_why),
+        cmocka_unit_test(the_line_form_names_every_field),
+        cmocka_unit_test(the_backward_pass_is_not_supported_yet),
+        cmocka_unit_test(a_plan_needs_an_architecture),
+        cmocka_unit_test(plans_from_elsewhere_are_checked_field_by_field),
+        cmocka_unit_test(resident_warps_are_limited_too),
+        cmocka_unit_test(families_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
