@@ -215,7 +215,11 @@ static bool begins_guard(const struct template_reader *reader, struct span name)
     struct span next = {file->text + reader->offset, 0};
     next.length = (size_t)((end != NULL ? end : file->text + file->length) - next.text);
     next = trim(next);
-    if (!take(&next, "#define ")) {
+    if (!take(&next, "#")) {
+        return false;
+    }
+    next = trim(next);
+    if (!take(&next, "define") || next.length == 0 || !is_blank(next.text[0])) {
         return false;
     }
     next = trim(next);
