@@ -44,4 +44,20 @@ static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 3 * 8 + 8 * 4, 
 static_assert(offsetof(struct gdpa_fwd_params, num_tiles) == 176, "as the kernel reads it");
 //@endif
 
+/* What cuTensorMapEncodeTiled writes: opaque. */
+struct gdpa_tensor_map {
+    uint64_t words[16];
+} __attribute__((aligned(64)));
+
+/*
+ * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * tensor: jagged), heads, sequences (jagged: one).
+ */
+struct gdpa_fwd_sm90_params {
+    struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
+};
+
 #endif

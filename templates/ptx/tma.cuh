@@ -6,20 +6,16 @@
 #ifndef GDPA_PTX_TMA_CUH
 #define GDPA_PTX_TMA_CUH
 
+#include "params.h"
 #include "types.cuh"
 
-/* What cuTensorMapEncodeTiled writes: opaque, in kernel parameters. */
-struct alignas(64) TensorMap {
-    uint64_t words[16];
-};
-
-__device__ inline void prefetch_tensormap(const TensorMap *map)
+__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 /* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
-__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const TensorMap *map, uint32_t barrier, int32_t c0,
+__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
                                                     int32_t c1, int32_t c2, int32_t c3)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "

@@ -1,0 +1,310 @@
+/*
+ * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and kConsumers consumer warpgroups.
+ *
+ * Blocks are persistent: each takes query tiles of kBlockM rows until there are no more. Tiles flow through rings of slots guarded by
+ * pairs of barriers (full, empty), so that the loads of the next query tile run under the math of this one:
+ *
+ *     producer      Q K0 K1 V0 K2 V1 ... | Q' K0' ...          (asks the copy engine, waits for empty slots only)
+ *     consumer w    S = Q K0^T; P = f(S); O += P V0 | S = Q K1^T; ... | store O       on rows 64 w .. 64 w + 63
+ *
+ * A consumer does not overlap its own products with its activation: the other consumers' products fill the tensor cores meanwhile
+ * (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
+ */
+#include "activation.cuh"
+#include "config_default.cuh"
+#include "mask.cuh"
+#include "numeric.cuh"
+#include "params.h"
+#include "producer_sm90.cuh"
+#include "ptx/barrier.cuh"
+#include "ptx/fence.cuh"
+#include "ptx/global_memory.cuh"
+#include "ptx/setmaxnreg.cuh"
+#include "ptx/shared_memory.cuh"
+#include "ptx/special_registers.cuh"
+#include "ptx/stmatrix.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/warp.cuh"
+#include "ptx/wgmma.cuh"
+//@if wgmma_n32
+#include "ptx/wgmma_n32.cuh"
+//@endif
+//@if wgmma_n64
+#include "ptx/wgmma_n64.cuh"
+//@endif
+//@if wgmma_n80
+#include "ptx/wgmma_n80.cuh"
+//@endif
+//@if wgmma_n96
+#include "ptx/wgmma_n96.cuh"
+//@endif
+//@if wgmma_n112
+#include "ptx/wgmma_n112.cuh"
+//@endif
+//@if wgmma_n128
+#include "ptx/wgmma_n128.cuh"
+//@endif
+//@if wgmma_n160
+#include "ptx/wgmma_n160.cuh"
+//@endif
+//@if wgmma_n192
+#include "ptx/wgmma_n192.cuh"
+//@endif
+//@if wgmma_n256
+#include "ptx/wgmma_n256.cuh"
+//@endif
+#include "ring.cuh"
+#include "work_sm90.cuh"
+
+constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
+constexpr int kOutputs = kValueColumns / 2;  // of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
+constexpr int kDepthSteps = (kHeadDim + 15) / 16;
+constexpr int kKeySteps = kBlockN / 16;
+
+struct Consumer {
+    Shared shared;
+    const gdpa_fwd_params *params;
+    uint32_t number; // of the warpgroup, from 0
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // keys and values run side by side
+
+    __device__ uint32_t lane() const
+    {
+        return tid_x() % 32;
+    }
+
+    /* Row of the query tile where this thread's warp begins. */
+    __device__ uint32_t warp_row() const
+    {
+        return number * 64 + tid_x() / 32 % 4 * 16;
+    }
+
+    /* One arrival a warp. */
+    __device__ void release(uint32_t empty_barrier) const
+    {
+        bar_warp_sync();
+        if (lane() == 0) {
+            mbarrier_arrive(empty_barrier);
+        }
+    }
+
+    __device__ void multiply_keys(float (&scores)[kScores]) const
+    {
+        const uint64_t queries =
+            wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
+        const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < kDepthSteps; ++step) {
+            const int in_chunk = step % 4 * 32;
+            wgmma_m64k16_ss<0, 0>(scores, queries + (step / 4 * kQueryChunkBytes + in_chunk) / 16,
+                                  keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
+        }
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        tie(scores);
+    }
+
+    __device__ void multiply_values(float (&output)[kOutputs], const uint32_t (&weights)[kKeySteps][4],
+                                    bool accumulate) const
+    {
+        const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < kKeySteps; ++step) {
+            wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+        }
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        tie(output);
+    }
+
+    __device__ static void activate(uint32_t (&weights)[kKeySteps][4], const float (&scores)[kScores],
+                                    const ActivationConstants &constants)
+    {
+#pragma unroll
+        for (int i = 0; i < kKeySteps * 4; ++i) {
+            weights[i / 4][i % 4] = activation_pack(scores[2 * i], scores[2 * i + 1], constants);
+        }
+#pragma unroll
+        for (int step = 0; step < kKeySteps; ++step) {
+            tie(weights[step]);
+        }
+    }
+
+    /* Whether some pair of this warpgroup's rows and the keys of a tile is hidden or does not exist. */
+    __device__ bool needs_mask(uint32_t work, int32_t tile) const
+    {
+        const int32_t key = tile * kBlockN;
+        bool mask = key + kBlockN > read_word(work + kWorkLengthK);
+        //@if masked
+        const int64_t offset = key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
+        const int64_t first_row = read_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64);
+        mask = mask || tile_needs_mask(first_row, first_row + 63, offset, key);
+        //@endif
+        return mask;
+    }
+
+    /* Zeroes the hidden pairs of a tile. */
+    __device__ void hide_pairs(uint32_t (&weights)[kKeySteps][4], uint32_t work, int32_t tile) const
+    {
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + lane() % 4 * 2;
+        const int64_t length_k = read_word(work + kWorkLengthK);
+        int64_t lowest[2] = {0, 0}; // visible keys of the two rows, relative to the thread's first key
+        int64_t highest[2] = {length_k - 1 - key, length_k - 1 - key};
+        //@if masked
+        const int64_t offset = key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int64_t aligned_row = read_word(work + kWorkFirstRow) + offset + warp_row() + lane() / 4 + half * 8;
+            //@if window_left
+            lowest[half] = aligned_row - kWindowLeft - key;
+            //@endif
+            //@if window_right
+            const int64_t rightmost = aligned_row + kWindowRight - key;
+            highest[half] = rightmost < highest[half] ? rightmost : highest[half];
+            //@endif
+        }
+        //@endif
+        const int32_t low[2] = {clamp_to_tile(lowest[0]), clamp_to_tile(lowest[1])};
+        const int32_t high[2] = {clamp_to_tile(highest[0]), clamp_to_tile(highest[1])};
+#pragma unroll
+        for (int i = 0; i < kKeySteps * 4; ++i) {
+            const int32_t column = i / 4 * 16 + i % 4 / 2 * 8;
+            const bool left = column >= low[i % 2] && column <= high[i % 2];
+            const bool right = column + 1 >= low[i % 2] && column + 1 <= high[i % 2];
+            weights[i / 4][i % 4] &= (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
+        }
+    }
+
+    __device__ static int32_t clamp_to_tile(int64_t key)
+    {
+        return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
+    }
+
+    __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
+    {
+        const int32_t valid_rows = read_word(work + kWorkValidRows);
+        //@if out_fp32
+        float *target = static_cast<float *>(params->o) + ld_shared_b64(work + kWorkOffset);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const uint32_t row = warp_row() + lane() / 4 + half * 8;
+            if (static_cast<int32_t>(row) < valid_rows) {
+                float *place = target + row * params->o_stride_row + lane() % 4 * 2;
+#pragma unroll
+                for (int n = 0; n < kHeadDimV / 8; ++n) {
+                    st_global_v2_b32(place + n * 8, float_as_bits(output[4 * n + 2 * half] * factor),
+                                     float_as_bits(output[4 * n + 2 * half + 1] * factor));
+                }
+            }
+        }
+        //@else
+        stage(output, factor);
+        bar_warp_sync();
+        uint16_t *target = static_cast<uint16_t *>(params->o) + ld_shared_b64(work + kWorkOffset);
+        constexpr int kUnits = kHeadDimV / 8; // of 16 bytes in a row
+#pragma unroll
+        for (int i = 0; i < (16 * kUnits + 31) / 32; ++i) {
+            const uint32_t index = i * 32 + lane();
+            const uint32_t row = warp_row() + index / kUnits;
+            const uint32_t unit = index % kUnits;
+            if (index < 16 * kUnits && static_cast<int32_t>(row) < valid_rows) {
+                uint32_t words[4];
+                ld_shared_v4_b32(words, staging_address(row, unit));
+                st_global_v4_b32(target + row * params->o_stride_row + unit * 8, words);
+            }
+        }
+        fence_proxy_async_shared(); // the copy engine writes the next query tile here
+        //@endif
+    }
+
+    //@if !out_fp32
+    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
+    {
+        return shared.queries(query_place.slot()) + unit / 8 * kQueryChunkBytes + row * 128 + ((unit % 8 ^ row % 8) << 4);
+    }
+
+    /* The warp's 16 rows of the output over its own rows of the query tile, which nobody else reads. */
+    __device__ void stage(const float (&output)[kOutputs], float factor) const
+    {
+        const uint32_t row = warp_row() + lane() % 16;
+#pragma unroll
+        for (int n = 0; n < kOutputs / 8; ++n) { // 16 columns
+            uint32_t packed[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                packed[i] = pack_output(output[8 * n + 2 * i] * factor, output[8 * n + 2 * i + 1] * factor);
+            }
+            stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
+        }
+    }
+    //@endif
+
+    __device__ void run()
+    {
+        const ActivationConstants constants =
+            activation_constants(params->scale, params->out_scale, params->activation_param);
+        while (true) {
+            mbarrier_wait_parity(shared.queries_full(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            float output[kOutputs];
+            const int32_t first_tile = read_word(work + kWorkFirstTile);
+            const int32_t end_tile = read_word(work + kWorkEndTile);
+            if (first_tile == end_tile) {
+#pragma unroll
+                for (int i = 0; i < kOutputs; ++i) {
+                    output[i] = 0.0f;
+                }
+            }
+            for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+                float scores[kScores];
+                mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+                multiply_keys(scores);
+                release(shared.keys_empty(tile_place.slot()));
+                uint32_t weights[kKeySteps][4];
+                activate(weights, scores, constants);
+                if (needs_mask(work, tile)) {
+                    hide_pairs(weights, work, tile);
+                }
+                mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
+                multiply_values(output, weights, tile > first_tile);
+                release(shared.values_empty(tile_place.slot()));
+                ++tile_place.uses;
+            }
+            store(output, work, constants.epilogue);
+            release(shared.queries_empty(query_place.slot()));
+            ++query_place.uses;
+        }
+    }
+};
+
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
+    const __grid_constant__ gdpa_fwd_sm90_params params)
+{
+    const Shared shared = {dynamic_shared_base()};
+    if (tid_x() == 0) {
+        init_barriers(shared);
+        prefetch_tensormap(&params.q_map);
+        prefetch_tensormap(&params.k_map);
+        prefetch_tensormap(&params.v_map);
+    }
+    bar_sync_0();
+    const uint32_t warpgroup = tid_x() / kWarpgroupThreads;
+    if (warpgroup == 0) {
+        setmaxnreg_dec<kProducerRegisters>();
+        if (tid_x() < 32) {
+            Producer producer = {shared, &params};
+            producer.run();
+        } else if (tid_x() < 64) {
+            run_repairs(shared);
+        }
+    } else {
+        setmaxnreg_inc<kConsumerRegisters>();
+        Consumer consumer = {shared, &params.common, warpgroup - 1};
+        consumer.run();
+    }
+}

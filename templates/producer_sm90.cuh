@@ -1,0 +1,220 @@
+/*
+ * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
+ *
+ * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
+ * not 0. Such a tile completes another barrier first (values_raw); the repair warp then zeroes the rows and passes it on. Keys and queries
+ * need no repair: what they spoil is masked, or not stored.
+ */
+#ifndef GDPA_PRODUCER_SM90_CUH
+#define GDPA_PRODUCER_SM90_CUH
+
+#include "config_default.cuh"
+#include "mask.cuh"
+#include "ptx/fence.cuh"
+#include "ptx/special_registers.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/warp.cuh"
+#include "ring.cuh"
+#include "sequence.cuh"
+#include "tile_schedule.cuh"
+#include "work_sm90.cuh"
+
+/* What is found of a tile; the details go straight into its message. */
+struct Assignment {
+    int32_t first_tile;
+    int32_t end_tile;
+    int32_t length_k;
+};
+
+/* All chunks of a tile, by one thread. */
+template <int kChunks, int kChunkBytes>
+__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
+                                int32_t batch)
+{
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
+    }
+}
+
+struct Producer {
+    Shared shared;
+    const gdpa_fwd_sm90_params *params;
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // of the key tile that comes next
+    uint32_t repair_phase = 0;
+
+    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
+    __device__ bool assign(int64_t tile, Assignment &assignment)
+    {
+        const gdpa_fwd_params &common = params->common;
+        const TileWork place = find_tile(common, tile);
+        if (place.batch < 0) {
+            return false;
+        }
+        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
+        if (place.first_row >= q.length) {
+            return false;
+        }
+        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        const int32_t first_row = static_cast<int32_t>(place.first_row);
+        const int32_t rows_left = q.length - first_row;
+        const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
+        const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
+        assignment.first_tile = range.begin / kBlockN;
+        assignment.end_tile = (range.end + kBlockN - 1) / kBlockN;
+        assignment.length_k = k.length;
+        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+        if (tid_x() == 0) {
+            const uint32_t work = shared.work(query_place.slot());
+            st_shared_b64(work + kWorkOffset, place.batch * common.o_stride_batch +
+                                                  (q.first_row + first_row) * common.o_stride_row +
+                                                  place.head * common.o_stride_head);
+            write_word(work + kWorkFirstRow, first_row);
+            write_word(work + kWorkValidRows, valid_rows);
+            write_word(work + kWorkLengthQ, q.length);
+            write_word(work + kWorkLengthK, k.length);
+            write_word(work + kWorkFirstTile, assignment.first_tile);
+            write_word(work + kWorkEndTile, assignment.end_tile);
+            write_word(work + kWorkHeadQ, place.head);
+            write_word(work + kWorkHeadK, place.head / common.heads_per_group);
+            write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row) + first_row);
+            write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
+            write_word(work + kWorkBatchQ, common.cu_seqlens_q != nullptr ? 0 : place.batch);
+            write_word(work + kWorkBatchK, common.cu_seqlens_k != nullptr ? 0 : place.batch);
+        }
+        return true;
+    }
+
+    __device__ void load_queries()
+    {
+        if (tid_x() == 0) {
+            const uint32_t full = shared.queries_full(query_place.slot());
+            const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
+            load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
+                                                     read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
+                                                     read_word(work + kWorkBatchQ));
+        }
+    }
+
+    __device__ void load_keys(RingPlace<kStages> place, int32_t tile) const
+    {
+        mbarrier_wait_parity(shared.keys_empty(place.slot()), place.phase() ^ 1);
+        if (tid_x() == 0) {
+            const uint32_t full = shared.keys_full(place.slot());
+            const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive_expect_tx(full, kKeyBytes);
+            load_box<kDepthChunks, kKeyChunkBytes>(shared.keys(place.slot()), &params->k_map, full,
+                                                   read_word(work + kWorkRowK) + tile * kBlockN,
+                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+        }
+    }
+
+    /* Whether the tile holds rows in memory that are not of the sequence. */
+    __device__ bool needs_repair(int32_t length_k, int32_t tile) const
+    {
+        const bool cut = tile * kBlockN > length_k - kBlockN;
+        return cut && (params->common.cu_seqlens_k != nullptr || params->common.seqused_k != nullptr);
+    }
+
+    __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
+    {
+        mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
+        const bool repair = needs_repair(length_k, tile);
+        if (repair) {
+            mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
+            repair_phase ^= 1;
+        }
+        if (tid_x() == 0) {
+            const uint32_t full =
+                repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
+            const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive_expect_tx(full, kValueBytes);
+            load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
+                                                   read_word(work + kWorkRowK) + tile * kBlockN,
+                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+            if (repair) {
+                request_repair(place.slot(), length_k - tile * kBlockN);
+            }
+        }
+    }
+
+    __device__ void request_repair(uint32_t slot, int32_t first_row) const
+    {
+        st_shared_b32(shared.repair(), slot);
+        st_shared_b32(shared.repair() + 4, static_cast<uint32_t>(first_row));
+        mbarrier_arrive(shared.repair_full());
+    }
+
+    __device__ void run()
+    {
+        for (int64_t tile = ctaid_x(); tile < params->common.num_tiles; tile += nctaid_x()) {
+            Assignment assignment;
+            if (!assign(tile, assignment)) {
+                continue;
+            }
+            load_queries();
+            // Keys run one tile ahead of values: slots are asked for in the order in which they become free.
+            if (assignment.first_tile < assignment.end_tile) {
+                load_keys(tile_place, assignment.first_tile);
+            }
+            for (int32_t key_tile = assignment.first_tile; key_tile < assignment.end_tile; ++key_tile) {
+                const RingPlace<kStages> place = tile_place;
+                ++tile_place.uses;
+                if (key_tile + 1 < assignment.end_tile) {
+                    load_keys(tile_place, key_tile + 1);
+                }
+                load_values(place, key_tile, assignment.length_k);
+            }
+            ++query_place.uses;
+        }
+        stop();
+    }
+
+    /* An empty work message to the consumers, and one to the repair warp. */
+    __device__ void stop()
+    {
+        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+        mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
+        if (tid_x() == 0) {
+            write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
+            mbarrier_arrive(shared.queries_full(query_place.slot()));
+            request_repair(kStages, 0);
+        }
+    }
+};
+
+/* Zeroes the rows of value tiles that are not of the sequence, as asked. Called by one whole warp. */
+__device__ inline void run_repairs(const Shared &shared)
+{
+    const uint32_t lane = tid_x() % 32;
+    const uint32_t zeros[4] = {0, 0, 0, 0};
+    uint32_t request_phase = 0;
+    uint32_t raw_phases = 0; // one bit a slot
+    while (true) {
+        mbarrier_wait_parity(shared.repair_full(), request_phase);
+        request_phase ^= 1;
+        const uint32_t slot = ld_shared_b32(shared.repair());
+        const uint32_t first_row = ld_shared_b32(shared.repair() + 4);
+        if (slot == kStages) {
+            return;
+        }
+        mbarrier_wait_parity(shared.values_raw(slot), raw_phases >> slot & 1);
+        raw_phases ^= 1u << slot;
+        for (uint32_t chunk = 0; chunk < kValueChunks; ++chunk) {
+            const uint32_t place = shared.values(slot) + chunk * kKeyChunkBytes;
+            for (uint32_t offset = first_row * 128 + lane * 16; offset < kKeyChunkBytes; offset += 32 * 16) {
+                st_shared_v4_b32(place + offset, zeros); // whole rows: their swizzle does not matter
+            }
+        }
+        fence_proxy_async_shared();
+        bar_warp_sync();
+        if (lane == 0) {
+            mbarrier_arrive(shared.values_full(slot));
+            mbarrier_arrive(shared.repair_empty());
+        }
+    }
+}
+
+#endif
