@@ -8,7 +8,7 @@
 #define _GNU_SOURCE /* dladdr, dlinfo, dl_iterate_phdr */
 #endif
 #include "runtime/nvrtc.h"
-#include "gen/assemble.h"
+#include "gen/hash.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -107,7 +107,7 @@ static bool file_identity(const char *path, char *hex)
         good = fread(pieces, 1, piece, file) == piece && fseek(file, -(long)piece, SEEK_END) == 0 &&
                fread(pieces + piece, 1, piece, file) == piece;
         if (good) {
-            source_hash(bytes, sizeof status.st_size + 2 * piece, hex);
+            hash_hex(bytes, sizeof status.st_size + 2 * piece, hex);
         }
     }
     free(bytes);

@@ -1,0 +1,409 @@
+/*
+ * Contexts: options and environment become settings; cache, compiler and driver are opened when first asked for.
+ */
+#include "runtime/context.h"
+#include "runtime/kernel.h"
+#include "runtime/structs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_CACHE_LIMIT ((int64_t)1 << 30)
+#define REPORT_LIMIT ((size_t)1 << 16)
+
+static const char *const mode_names[] = {"default", "auto", "readonly", "strict", "off"};
+
+const char *mode_name(int mode)
+{
+    return mode_names[mode];
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Settings
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static gdpa_status mode_set(gdpa_ctx *ctx, int32_t wanted)
+{
+    const char *text = ctx->env.values[ENV_MODE];
+    ctx->mode = wanted;
+    ctx->mode_origin = "gdpa_ctx_options.mode";
+    if (wanted != GDPA_MODE_DEFAULT) {
+        return GDPA_OK;
+    }
+    ctx->mode = GDPA_MODE_AUTO;
+    ctx->mode_origin = "default";
+    if (text == NULL) {
+        return GDPA_OK;
+    }
+    ctx->mode_origin = "GDPAJIT_MODE";
+    for (int mode = GDPA_MODE_AUTO; mode <= GDPA_MODE_OFF; mode++) {
+        if (strcmp(text, mode_names[mode]) == 0) {
+            ctx->mode = mode;
+            return GDPA_OK;
+        }
+    }
+    FAIL(GDPA_E_ARGUMENT, "GDPAJIT_MODE is \"%s\"; legal are auto, readonly, strict and off", text);
+}
+
+/* The option, else the variable. */
+static gdpa_status path_set(gdpa_ctx *ctx, struct setting *setting, const char *option, const char *option_name,
+                            enum env_id variable)
+{
+    const bool chosen = option != NULL && option[0] != '\0';
+    const char *value = chosen ? option : ctx->env.values[variable];
+    setting->origin = chosen ? option_name : value != NULL ? env_rows[variable].name : "default";
+    if (value != NULL) {
+        setting->value = memory_text(&ctx->allocator, value);
+        FAIL_IF(setting->value == NULL, GDPA_E_MEMORY, "no memory for the settings of a context");
+    }
+    return GDPA_OK;
+}
+
+static gdpa_status cache_dir_default(gdpa_ctx *ctx)
+{
+    const char *base = ctx->env.values[ENV_XDG_CACHE_HOME];
+    const char *below = "/gdpajit";
+    if (base == NULL || base[0] != '/') {
+        base = ctx->env.values[ENV_HOME];
+        below = "/.cache/gdpajit";
+    }
+    if (ctx->cache_dir.value != NULL || base == NULL || base[0] != '/') {
+        return GDPA_OK;
+    }
+    const size_t size = strlen(base) + strlen(below) + 1;
+    ctx->cache_dir.value = memory_alloc(&ctx->allocator, size);
+    FAIL_IF(ctx->cache_dir.value == NULL, GDPA_E_MEMORY, "no memory for the settings of a context");
+    snprintf(ctx->cache_dir.value, size, "%s%s", base, below);
+    return GDPA_OK;
+}
+
+static gdpa_status cache_limit_set(gdpa_ctx *ctx)
+{
+    const char *text = ctx->env.values[ENV_CACHE_LIMIT];
+    ctx->cache_limit = DEFAULT_CACHE_LIMIT;
+    FAIL_IF(text != NULL && !env_parse_size(text, &ctx->cache_limit), GDPA_E_ARGUMENT,
+            "GDPAJIT_CACHE_LIMIT is \"%s\"; it must be a number of bytes such as 500M or 2G, or 0 for no limit", text);
+    return GDPA_OK;
+}
+
+static gdpa_status log_set(gdpa_ctx *ctx, const gdpa_ctx_options *options)
+{
+    log_init(&ctx->log);
+    ctx->log.function = options->log;
+    ctx->log.user = options->log_user;
+    const char *levels = ctx->env.values[ENV_LOG];
+    if (options->log_level != GDPA_LOG_DEFAULT) {
+        log_level_all(&ctx->log, options->log_level);
+    } else if (levels != NULL) {
+        struct sbuf why;
+        sbuf_init(&why, 1024);
+        gdpa_status status = log_parse(&ctx->log, levels, &why);
+        if (status != GDPA_OK) {
+            status = error_set(status, "GDPAJIT_LOG is \"%s\": %s", levels, why.text);
+        }
+        sbuf_deinit(&why);
+        TRY(status);
+    }
+    const char *file = ctx->env.values[ENV_LOG_FILE];
+    if (options->log == NULL && file != NULL && !log_open_file(&ctx->log, file)) {
+        log_write(&ctx->log, GDPA_LOG_WARN, LOG_CONTEXT, "the log file %s cannot be opened (%s); lines go to stderr",
+                  file, strerror(errno));
+    }
+    return GDPA_OK;
+}
+
+static void unknown_variable(const char *name, const char *nearest, void *user)
+{
+    const gdpa_ctx *ctx = user;
+    log_write(&ctx->log, GDPA_LOG_WARN, LOG_CONTEXT, "the environment variable %s is not one of this library%s%s%s",
+              name, nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
+              nearest != NULL ? "?" : "");
+}
+
+static gdpa_status options_check(const gdpa_ctx_options *options)
+{
+    FAIL_IF((options->allocator.alloc == NULL) != (options->allocator.free == NULL), GDPA_E_ARGUMENT,
+            "allocator.%s is NULL, but allocator.%s is not; give both, or neither",
+            options->allocator.alloc == NULL ? "alloc" : "free", options->allocator.alloc == NULL ? "free" : "alloc");
+    FAIL_IF(options->log_level < GDPA_LOG_DEFAULT || options->log_level > GDPA_LOG_DEBUG, GDPA_E_ARGUMENT,
+            "log_level is %d; legal are GDPA_LOG_DEFAULT (%d) to GDPA_LOG_DEBUG (%d)", options->log_level,
+            GDPA_LOG_DEFAULT, GDPA_LOG_DEBUG);
+    FAIL_IF(options->mode < GDPA_MODE_DEFAULT || options->mode > GDPA_MODE_OFF, GDPA_E_ARGUMENT,
+            "mode is %d; legal are GDPA_MODE_DEFAULT (%d) to GDPA_MODE_OFF (%d)", options->mode, GDPA_MODE_DEFAULT,
+            GDPA_MODE_OFF);
+    return GDPA_OK;
+}
+
+static gdpa_status settings_read(gdpa_ctx *ctx, const gdpa_ctx_options *options)
+{
+    FAIL_IF(!env_read(&ctx->env, &ctx->allocator), GDPA_E_MEMORY, "no memory for the environment of a context");
+    TRY(log_set(ctx, options));
+    TRY(mode_set(ctx, options->mode));
+    TRY(cache_limit_set(ctx));
+    TRY(path_set(ctx, &ctx->cache_dir, options->cache_dir, "gdpa_ctx_options.cache_dir", ENV_CACHE_DIR));
+    TRY(cache_dir_default(ctx));
+    TRY(path_set(ctx, &ctx->nvrtc_path, options->nvrtc_path, "gdpa_ctx_options.nvrtc_path", ENV_NVRTC));
+    return path_set(ctx, &ctx->driver_path, options->driver_path, "gdpa_ctx_options.driver_path", ENV_LIBCUDA);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Life
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static struct opening *const *openings_of(gdpa_ctx *ctx, struct opening *list[4])
+{
+    list[0] = &ctx->cache_opening;
+    list[1] = &ctx->nvrtc_opening;
+    list[2] = &ctx->driver_opening;
+    list[3] = &ctx->device_opening;
+    return list;
+}
+
+static void context_free(gdpa_ctx *ctx)
+{
+    const gdpa_allocator allocator = ctx->allocator;
+    while (ctx->kernels != NULL) {
+        gdpa_kernel *next = ctx->kernels->next;
+        kernel_free(ctx->kernels);
+        ctx->kernels = next;
+    }
+    kernel_table_deinit(&ctx->table, &allocator);
+    cache_close(ctx->cache);
+    nvrtc_free(ctx->nvrtc);
+    driver_free(ctx->driver);
+    struct opening *list[4];
+    openings_of(ctx, list);
+    for (int i = 0; i < 4; i++) {
+        sbuf_deinit(&list[i]->text);
+    }
+    pthread_mutex_destroy(&ctx->open_lock);
+    pthread_mutex_destroy(&ctx->flight_lock);
+    memory_free(&allocator, ctx->cache_dir.value);
+    memory_free(&allocator, ctx->nvrtc_path.value);
+    memory_free(&allocator, ctx->driver_path.value);
+    env_deinit(&ctx->env, &allocator);
+    log_deinit(&ctx->log);
+    memory_free(&allocator, ctx);
+}
+
+/* What context_free expects, before anything can fail. */
+static bool context_init(gdpa_ctx *ctx)
+{
+    atomic_init(&ctx->references, 1);
+    log_init(&ctx->log);
+    if (!kernel_table_init(&ctx->table, &ctx->allocator)) {
+        return false;
+    }
+    struct opening *list[4];
+    openings_of(ctx, list);
+    for (int i = 0; i < 4; i++) {
+        atomic_init(&list[i]->done, false);
+        sbuf_init(&list[i]->text, REPORT_LIMIT);
+    }
+    pthread_mutex_init(&ctx->open_lock, NULL);
+    pthread_mutex_init(&ctx->flight_lock, NULL);
+    return true;
+}
+
+gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx)
+{
+    FAIL_IF(ctx == NULL, GDPA_E_ARGUMENT, "ctx is NULL; pass the address of a pointer to the context");
+    gdpa_ctx_options own;
+    memset(&own, 0, sizeof own);
+    if (options != NULL) {
+        TRY(struct_check(&rule_ctx_options, options));
+        struct_read(&rule_ctx_options, options, &own);
+    }
+    TRY(options_check(&own));
+    const gdpa_allocator allocator = memory_allocator(&own.allocator);
+    gdpa_ctx *made = memory_alloc(&allocator, sizeof *made);
+    FAIL_IF(made == NULL, GDPA_E_MEMORY, "no memory for a context (%zu bytes)", sizeof *made);
+    made->allocator = allocator;
+    if (!context_init(made)) {
+        memory_free(&allocator, made);
+        FAIL(GDPA_E_MEMORY, "no memory for the kernel table of a context");
+    }
+    const gdpa_status status = settings_read(made, &own);
+    if (status != GDPA_OK) {
+        context_free(made);
+        return status;
+    }
+    env_report_unknown(&made->env, unknown_variable, made);
+    *ctx = made;
+    return GDPA_OK;
+}
+
+void context_retain(gdpa_ctx *ctx)
+{
+    atomic_fetch_add_explicit(&ctx->references, 1, memory_order_relaxed);
+}
+
+void context_release(gdpa_ctx *ctx)
+{
+    if (atomic_fetch_sub_explicit(&ctx->references, 1, memory_order_acq_rel) == 1) {
+        context_free(ctx);
+    }
+}
+
+static gdpa_ctx *default_context;
+static pthread_mutex_t default_lock = PTHREAD_MUTEX_INITIALIZER;
+
+gdpa_status gdpa_ctx_default(gdpa_ctx **ctx)
+{
+    FAIL_IF(ctx == NULL, GDPA_E_ARGUMENT, "ctx is NULL; pass the address of a pointer to the context");
+    pthread_mutex_lock(&default_lock);
+    const gdpa_status status = default_context != NULL ? GDPA_OK : gdpa_ctx_create(NULL, &default_context);
+    if (status == GDPA_OK) {
+        *ctx = default_context;
+    }
+    pthread_mutex_unlock(&default_lock);
+    return status;
+}
+
+void gdpa_ctx_destroy(gdpa_ctx *ctx)
+{
+    pthread_mutex_lock(&default_lock);
+    const bool kept = ctx == NULL || ctx == default_context;
+    pthread_mutex_unlock(&default_lock);
+    if (!kept) {
+        context_release(ctx);
+    }
+}
+
+gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
+{
+    FAIL_IF(ctx == NULL || stats == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "stats");
+    const struct counters *from = &ctx->counters;
+    const gdpa_stats own = {
+        .size = sizeof own,
+        .memory_hits = atomic_load(&from->memory_hits),
+        .disk_hits = atomic_load(&from->disk_hits),
+        .compiles = atomic_load(&from->compiles),
+        .compile_failures = atomic_load(&from->compile_failures),
+        .waits = atomic_load(&from->waits),
+        .bad_entries =
+            atomic_load(&from->bad_entries) +
+            (atomic_load(&ctx->cache_opening.done) && ctx->cache != NULL ? cache_bad_entries(ctx->cache) : 0),
+        .launches = atomic_load(&from->launches),
+        .generate_ns = atomic_load(&from->generate_ns),
+        .compile_ns = atomic_load(&from->compile_ns),
+        .load_ns = atomic_load(&from->load_ns)};
+    return struct_write(&rule_stats, &own, stats);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Opening
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* Runs `open` once; its status and text stay. */
+static gdpa_status open_once(gdpa_ctx *ctx, struct opening *opening,
+                             gdpa_status (*open)(gdpa_ctx *ctx, struct sbuf *text), struct sbuf *why)
+{
+    if (!atomic_load_explicit(&opening->done, memory_order_acquire)) {
+        pthread_mutex_lock(&ctx->open_lock);
+        if (!atomic_load_explicit(&opening->done, memory_order_relaxed)) {
+            opening->status = open(ctx, &opening->text);
+            atomic_store_explicit(&opening->done, true, memory_order_release);
+        }
+        pthread_mutex_unlock(&ctx->open_lock);
+    }
+    if (opening->status != GDPA_OK && why != NULL) {
+        sbuf_reset(why);
+        sbuf_add(why, opening->text.text, opening->text.length);
+    }
+    return opening->status;
+}
+
+static void cache_line(int level, const char *line, void *user)
+{
+    const gdpa_ctx *ctx = user;
+    log_write(&ctx->log, (gdpa_log_level)level, LOG_CACHE, "%s", line);
+}
+
+static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
+{
+    if (ctx->mode == GDPA_MODE_OFF) {
+        return fail(text, GDPA_E_CACHE, "the mode is off (%s): there is no disk cache", ctx->mode_origin);
+    }
+    if (ctx->cache_dir.value == NULL) {
+        fail(text, GDPA_E_CACHE, "neither XDG_CACHE_HOME nor HOME is set; name a folder with GDPAJIT_CACHE_DIR");
+        log_write(&ctx->log, GDPA_LOG_WARN, LOG_CACHE, "kernels are kept in memory only: %s", text->text);
+        return GDPA_E_CACHE;
+    }
+    const struct cache_options options = {.dir = ctx->cache_dir.value,
+                                          .read_only = ctx->mode == GDPA_MODE_READONLY,
+                                          .limit_bytes = ctx->cache_limit,
+                                          .log = cache_line,
+                                          .log_user = ctx};
+    ctx->cache = cache_open(&options);
+    return ctx->cache != NULL ? GDPA_OK : fail(text, GDPA_E_MEMORY, "no memory for the cache");
+}
+
+struct cache *context_cache(gdpa_ctx *ctx)
+{
+    open_once(ctx, &ctx->cache_opening, cache_begin, NULL);
+    return ctx->cache;
+}
+
+const char *context_cache_absence(const gdpa_ctx *ctx)
+{
+    return ctx->cache != NULL ? cache_state(ctx->cache) : ctx->cache_opening.text.text;
+}
+
+static gdpa_status driver_begin(gdpa_ctx *ctx, struct sbuf *text)
+{
+    return driver_open(ctx->driver_path.value, &ctx->driver, text);
+}
+
+gdpa_status context_driver(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why)
+{
+    TRY(open_once(ctx, &ctx->driver_opening, driver_begin, why));
+    *driver = ctx->driver;
+    return GDPA_OK;
+}
+
+static gdpa_status devices_begin(gdpa_ctx *ctx, struct sbuf *text)
+{
+    return driver_start(ctx->driver, text);
+}
+
+gdpa_status context_devices(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why)
+{
+    TRY(context_driver(ctx, driver, why));
+    return open_once(ctx, &ctx->device_opening, devices_begin, why);
+}
+
+static gdpa_status nvrtc_begin(gdpa_ctx *ctx, struct sbuf *text)
+{
+    const struct nvrtc_search search = {.path = ctx->nvrtc_path.value,
+                                        .path_origin = ctx->nvrtc_path.origin,
+                                        .cuda_home = ctx->env.values[ENV_CUDA_HOME],
+                                        .cuda_path = ctx->env.values[ENV_CUDA_PATH],
+                                        .driver_major = ctx->driver != NULL ? ctx->driver->version / 1000 : 0};
+    sbuf_addstr(text, "no usable NVRTC library (libnvrtc.so of CUDA 12 or later); tried:\n");
+    const gdpa_status status = nvrtc_open(&search, &ctx->nvrtc, text);
+    if (status != GDPA_OK) {
+        sbuf_addstr(text, "install a CUDA toolkit or the package nvidia-cuda-nvrtc, or set GDPAJIT_NVRTC");
+        return status;
+    }
+    log_write(&ctx->log, GDPA_LOG_INFO, LOG_COMPILE, "NVRTC %s: %s", ctx->nvrtc->version, ctx->nvrtc->path);
+    if (search.driver_major != 0 && ctx->nvrtc->major > search.driver_major) {
+        log_write(
+            &ctx->log, GDPA_LOG_WARN, LOG_COMPILE,
+            "NVRTC %s (%s) is newer than the driver (CUDA %d.%d), which may refuse its code; an NVRTC %d would be "
+            "safe",
+            ctx->nvrtc->version, ctx->nvrtc->path, ctx->driver->version / 1000, ctx->driver->version % 1000 / 10,
+            search.driver_major);
+    }
+    return GDPA_OK;
+}
+
+gdpa_status context_nvrtc(gdpa_ctx *ctx, const struct nvrtc **nvrtc, struct sbuf *why)
+{
+    struct driver *driver = NULL;
+    context_driver(ctx, &driver, NULL); /* its version, if there is one, guides the choice */
+    TRY(open_once(ctx, &ctx->nvrtc_opening, nvrtc_begin, why));
+    *nvrtc = ctx->nvrtc;
+    return GDPA_OK;
+}

@@ -1,0 +1,78 @@
+/*
+ * The context: what all kernels of one gdpa_ctx share. Cache, compiler and driver are opened when first needed.
+ */
+#ifndef GDPA_RUNTIME_CONTEXT_H
+#define GDPA_RUNTIME_CONTEXT_H
+
+#include "cache/cache.h"
+#include "runtime/driver.h"
+#include "runtime/env.h"
+#include "runtime/kernel_table.h"
+#include "runtime/log.h"
+#include "runtime/nvrtc.h"
+
+#include <stdatomic.h>
+
+struct flight;
+
+struct counters {
+    atomic_uint_fast64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches;
+    atomic_uint_fast64_t generate_ns, compile_ns, load_ns;
+};
+
+/* A choice, and who made it: an option, a variable or the default. */
+struct setting {
+    char *value; /* NULL: none */
+    const char *origin;
+};
+
+/* The outcome of opening something, for every later call and for gdpa_ctx_describe. */
+struct opening {
+    atomic_bool done;
+    gdpa_status status;
+    struct sbuf text; /* why it failed, or what was tried */
+};
+
+struct gdpa_ctx {
+    gdpa_allocator allocator;
+    atomic_int references; /* 1 for the caller, 1 for every kernel that somebody holds */
+    int mode;              /* gdpa_mode, never DEFAULT */
+    const char *mode_origin;
+    struct setting cache_dir, nvrtc_path, driver_path;
+    int64_t cache_limit;
+    struct env env;
+    struct log log;
+    struct counters counters;
+
+    pthread_mutex_t open_lock;
+    struct opening cache_opening, nvrtc_opening, driver_opening, device_opening;
+    struct cache *cache;
+    struct nvrtc *nvrtc;
+    struct driver *driver;
+
+    struct kernel_table table;
+    gdpa_kernel *kernels; /* all, linked; changed under flight_lock */
+    pthread_mutex_t flight_lock;
+    struct flight *flights; /* being made */
+};
+
+/* Each opens at the first call; later ones give the same answer. `why` gets the reason of a failure. */
+struct cache *context_cache(gdpa_ctx *ctx); /* NULL: there is none, or the mode is off */
+gdpa_status context_nvrtc(gdpa_ctx *ctx, const struct nvrtc **nvrtc, struct sbuf *why);
+gdpa_status context_driver(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why);  /* loaded */
+gdpa_status context_devices(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why); /* and started */
+
+/* Why there is no cache: for messages. */
+const char *context_cache_absence(const gdpa_ctx *ctx);
+
+void context_retain(gdpa_ctx *ctx);
+void context_release(gdpa_ctx *ctx);
+
+const char *mode_name(int mode);
+
+static inline void counter_add(atomic_uint_fast64_t *counter, uint64_t amount)
+{
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+#endif

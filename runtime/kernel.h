@@ -1,0 +1,72 @@
+/*
+ * A kernel: code of one spec for one architecture, and what the launch needs of it.
+ */
+#ifndef GDPA_RUNTIME_KERNEL_H
+#define GDPA_RUNTIME_KERNEL_H
+
+#include "gen/plan.h"
+#include "runtime/compile.h"
+#include "runtime/context.h"
+
+struct gdpa_kernel {
+    /* Read by every launch. */
+    _Atomic(struct CUkern_st *) function; /* NULL until loaded; `driver` is set before */
+    struct driver *driver;
+    gdpa_ctx *ctx;
+    gdpa_spec spec; /* normalised */
+    struct kernel_plan plan;
+    atomic_int references; /* handles that callers hold; the context keeps the kernel beyond that */
+
+    /* Facts, unchanged once made. Memory of the context's allocator. */
+    char *name, *spec_text, *nvrtc;
+    const char *target, *origin;
+    char key[33], source_hash[33];
+    struct cache_key disk_key;
+    char *code;
+    size_t code_size;
+    char *ptx, *log; /* NULL when the disk cache keeps them */
+    size_t ptx_size, log_size;
+    struct resources resources;
+    double generate_ms, compile_ms;
+
+    pthread_mutex_t load_lock;
+    struct CUlib_st *library;
+    double load_ms; /* under load_lock */
+    gdpa_kernel *next;
+};
+
+/* What a kernel is made of; copied. */
+struct kernel_parts {
+    const gdpa_spec *spec;
+    const struct kernel_plan *plan;
+    const char *name, *spec_text, *target, *origin, *nvrtc, *source_hash;
+    const struct cache_key *disk_key;
+    const void *code, *ptx, *log;
+    size_t code_size, ptx_size, log_size;
+    const struct resources *resources;
+    double generate_ms, compile_ms;
+};
+
+/* NULL for lack of memory. The kernel has no references yet. */
+gdpa_kernel *kernel_make(gdpa_ctx *ctx, const struct kernel_parts *parts);
+
+/* Of the context's end: unloads and frees whatever references there are. */
+void kernel_free(gdpa_kernel *kernel);
+
+/* Loads into the driver, once; sets the last error. `stream` (may be NULL) says which context to be ready in. */
+gdpa_status kernel_load(gdpa_kernel *kernel, struct CUstream_st *stream);
+
+/* As gdpa_kernel_get; `stream` (may be NULL) says which device decides on arch 0. */
+gdpa_status kernel_get(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_kernel **kernel);
+
+/* Source, plan, PTX, cubin or log into an empty buffer. */
+gdpa_status kernel_artifact(gdpa_kernel *kernel, gdpa_artifact what, struct sbuf *bytes, struct sbuf *why);
+
+/* Writes every artifact into the folder of GDPAJIT_DUMP. */
+void kernel_dump(gdpa_kernel *kernel, const char *folder);
+
+/* The buffer rules of the public header. With `final_zero` the text must fit with its 0. */
+gdpa_status bytes_give(const char *what, const void *bytes, size_t size, bool final_zero, void *data, size_t capacity,
+                       size_t *length);
+
+#endif
