@@ -56,12 +56,12 @@ bool occupancy_compute(int arch, int registers, int smem, int threads, struct oc
         int blocks;
         const char *name;
     } candidates[] = {
+        {result.by_registers, "registers"},
         {result.by_smem, "shared memory"},
-        {result.by_warps, "warps"},
         {result.by_blocks, "blocks"},
     };
-    result.blocks = result.by_registers;
-    result.limiter = "registers";
+    result.blocks = result.by_warps; /* of equal limits the one that cannot be moved is named */
+    result.limiter = "warps";
     for (unsigned i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         if (candidates[i].blocks < result.blocks) {
             result.blocks = candidates[i].blocks;

@@ -188,7 +188,20 @@ static bool next_combination(struct factor *factors, size_t count)
     return false;
 }
 
-/* The text with `name=all` written out as every value of the choice; malloced. */
+/* Every value of an option, separated by commas, malloced; "" for an option whose values are no list. */
+static char *all_values(const struct spec_word *option)
+{
+    char *values = tool_strdup(strcmp(option->kind, "BOOL") == 0 ? "0,1" : "");
+    const char *value = NULL;
+    for (size_t i = 0; (value = spec_word_value(option, i, NULL)) != NULL; i++) {
+        char *longer = tool_format("%s%s%s", values, i == 0 ? "" : ",", value);
+        free(values);
+        values = longer;
+    }
+    return values;
+}
+
+/* The text with `name=all` written out; malloced. */
 static char *expand_all(const char *text)
 {
     char *expanded = tool_strdup("");
@@ -200,15 +213,9 @@ static char *expand_all(const char *text)
         if (equals != NULL && strcmp(equals, "=all") == 0) {
             option = spec_word_find(word, (size_t)(equals - word));
         }
-        char *values = tool_strdup("");
-        const char *value = NULL;
-        for (size_t i = 0; option != NULL && (value = spec_word_value(option, i, NULL)) != NULL; i++) {
-            char *longer = tool_format("%s%s%s", values, i == 0 ? "" : ",", value);
-            free(values);
-            values = longer;
-        }
+        char *values = option != NULL ? all_values(option) : tool_strdup("");
         char *longer = *values == 0 ? tool_format("%s %s", expanded, word)
-                                    : tool_format("%s %.*s%s", expanded, (int)(equals - word) + 1, word, values);
+                                    : tool_format("%s %s=%s", expanded, option->name, values);
         free(values);
         free(expanded);
         expanded = longer;
