@@ -60,7 +60,8 @@ static const struct choice activation_choices[] = {
 };
 
 static const struct choice dtype_choices[] = {
-#define DTYPE(SUFFIX, number, name, aliases, bytes, is_input) {number, name, aliases, ""},
+#define DTYPE(SUFFIX, number, name, aliases, bytes, is_input)                                                          \
+    {number, name, aliases, (is_input) ? "q, k, v and o" : "o alone"},
 #include "gen/dtypes.def"
 #undef DTYPE
 };

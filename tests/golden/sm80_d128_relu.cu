@@ -1,0 +1,1124 @@
+/*
+ * Made by libgdpajit 0.1.0
+ *
+ * spec       fwd head_dim=128 dtype=bf16 activation=relu arch=sm_80
+ * kernel     gdpa_fwd_sm80_d128_bf16_relu_76e81fb6
+ * generator  (this version)
+ * plan       portable block_m=128 block_n=32 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=65552
+ * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=relu arch=sm_80"
+ */
+
+// ---- templates/fwd_portable.cuh
+/*
+ * Forward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
+ *
+ * A block owns kBlockM query rows of one (sequence, head); each warp owns kBlockM / kWarps of them. Keys and values come in tiles
+ * of kBlockN through a ring of kStages slots; the copies of a tile run under the math of the kStages - 1 tiles before it, and one
+ * barrier a tile tells both that it has arrived and that the slot of the tile before is free.
+ *
+ *     copies   KV0 | KV1                 | KV2                 | ...
+ *     math         | f(Q K0^T) V0        | f(Q K1^T) V1        | ...
+ *
+ * There is no softmax: nothing is carried from tile to tile but the output sums. Scores live for kSliceN keys at a time.
+ */
+
+// ---- templates/activation/relu.cuh
+/*
+ * f(x) = max(x, 0), f'(x) = x > 0. Exact; no operation, it rides on the packing instruction.
+ */
+
+// ---- templates/numeric.cuh
+/*
+ * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
+ */
+
+// ---- templates/config_default.cuh, with the values of this kernel
+constexpr int kArch = 80;               // compute capability * 10
+constexpr int kHeadDim = 128;           // columns of q and k
+constexpr int kHeadDimV = 128;          // columns of v and o
+constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; -1: unbounded
+constexpr int kWindowRight = -1;        // keys to the right of it; -1: unbounded
+constexpr int kBlockM = 128;            // query rows a block
+constexpr int kBlockN = 32;             // keys a tile
+constexpr int kSliceN = 32;             // keys whose scores are held at a time
+constexpr int kWarps = 4;               // warps a block
+constexpr int kThreads = 128;           // threads a block
+constexpr int kStages = 2;              // key and value tiles in shared memory at a time
+constexpr int kMinBlocks = 2;           // blocks an SM
+constexpr int kSmemBytes = 65552;       // dynamic shared memory of a block
+
+// ---- templates/ptx/convert.cuh
+/*
+ * Conversions between fp32 and 16-bit types, round to nearest even. PTX ISA, "cvt".
+ *
+ * Packed results have `low` in the lower half. Values beyond the largest finite fp16 become infinities.
+ */
+
+// ---- templates/types.cuh
+/*
+ * Fixed-width integer names, those of a 64-bit Linux host: NVRTC compiles the generated source with no header at all.
+ */
+
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long;
+using uint64_t = unsigned long;
+
+// ---- templates/ptx/convert.cuh (continued)
+__device__ inline uint32_t cvt_rn_bf16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/* max(x, 0) on the way; NaN stays NaN. */
+__device__ inline uint32_t cvt_rn_relu_bf16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+__device__ inline uint32_t cvt_rn_f16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+__device__ inline uint32_t cvt_rn_relu_f16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+__device__ inline float cvt_f32_f16(uint16_t value)
+{
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value));
+    return wide;
+}
+
+/* The bits of an fp32 as they are. PTX ISA, "mov.b32". */
+__device__ inline uint32_t float_as_bits(float value)
+{
+    uint32_t bits;
+    asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ inline float bits_as_float(uint32_t bits)
+{
+    float value;
+    asm("mov.b32 %0, %1;" : "=f"(value) : "r"(bits));
+    return value;
+}
+
+// ---- templates/ptx/math.cuh
+/*
+ * Scalar fp32 arithmetic that must be one given instruction, and the special function unit. PTX ISA, "Floating Point
+ * Instructions"; the error bounds are the manual's. Plain +, - and * are written as such in the templates.
+ */
+
+__device__ inline float fma_rn_f32(float a, float b, float c)
+{
+    float d;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
+/* a * b + c clamped to [0, 1]; NaN gives 0. */
+__device__ inline float fma_rn_sat_f32(float a, float b, float c)
+{
+    float d;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
+/* NaN in one operand gives the other one. */
+__device__ inline float max_f32(float a, float b)
+{
+    float d;
+    asm("max.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
+
+/* NaN in any operand gives NaN. */
+__device__ inline float max_nan_f32(float a, float b)
+{
+    float d;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
+
+__device__ inline float min_nan_f32(float a, float b)
+{
+    float d;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
+
+/* 2^a; relative error 2^-22; subnormal inputs and results are 0. */
+__device__ inline float ex2_approx_ftz_f32(float a)
+{
+    float d;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+/* log2 a; absolute error 2^-22 for a in [0.5, 2], relative elsewhere. */
+__device__ inline float lg2_approx_ftz_f32(float a)
+{
+    float d;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+/* 1 / a within 1 ulp; subnormal inputs and results are 0. */
+__device__ inline float rcp_approx_ftz_f32(float a)
+{
+    float d;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+/* tanh a; relative error 2^-11 (sm_75 and later). */
+__device__ inline float tanh_approx_f32(float a)
+{
+    float d;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+// ---- templates/ptx/packed_math.cuh
+/*
+ * Arithmetic on two 16-bit floats in one register. PTX ISA, "Half Precision Floating Point Instructions" (bf16x2 forms of
+ * fma need sm_80, of mul sm_90: products are written as fma with -0).
+ */
+
+__device__ inline uint32_t fma_rn_bf16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+__device__ inline uint32_t fma_rn_f16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* Absolute error 2^-8 (sm_90 and later). */
+__device__ inline uint32_t tanh_approx_bf16x2(uint32_t a)
+{
+    uint32_t d;
+    asm("tanh.approx.bf16x2 %0, %1;" : "=r"(d) : "r"(a));
+    return d;
+}
+
+/* Absolute error 2^-10.987 (sm_75 and later). */
+__device__ inline uint32_t tanh_approx_f16x2(uint32_t a)
+{
+    uint32_t d;
+    asm("tanh.approx.f16x2 %0, %1;" : "=r"(d) : "r"(a));
+    return d;
+}
+
+// ---- templates/numeric.cuh (continued)
+__device__ inline uint32_t pack_input(float low, float high)
+{
+    return cvt_rn_bf16x2_f32(low, high);
+}
+
+__device__ inline uint32_t pack_input_relu(float low, float high)
+{
+    return cvt_rn_relu_bf16x2_f32(low, high);
+}
+
+__device__ inline float unpack_input_low(uint32_t packed)
+{
+    return bits_as_float(packed << 16);
+}
+
+__device__ inline float unpack_input_high(uint32_t packed)
+{
+    return bits_as_float(packed & 0xffff0000u);
+}
+
+__device__ inline uint32_t packed_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    return fma_rn_bf16x2(a, b, c);
+}
+
+/* Before sm_90 there is no bf16 tanh: each half takes the way through fp32. */
+__device__ inline uint32_t packed_tanh(uint32_t a)
+{
+    if constexpr (kArch >= 90) {
+        return tanh_approx_bf16x2(a);
+    } else {
+        return pack_input(tanh_approx_f32(unpack_input_low(a)), tanh_approx_f32(unpack_input_high(a)));
+    }
+}
+
+__device__ inline uint32_t packed_constant(float value)
+{
+    return pack_input(value, value);
+}
+
+__device__ inline uint32_t pack_output(float low, float high)
+{
+    return cvt_rn_bf16x2_f32(low, high);
+}
+
+// ---- templates/activation/relu.cuh (continued)
+__device__ inline float activation_value(float x, float param)
+{
+    return max_nan_f32(x, 0.0f);
+}
+
+__device__ inline float activation_derivative(float x, float param)
+{
+    return x > 0.0f ? 1.0f : 0.0f;
+}
+
+struct ActivationConstants {
+    float scale;
+    float epilogue;
+};
+
+__device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
+{
+    return {scale, out_scale};
+}
+
+__device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
+{
+    return pack_input_relu(score0 * constants.scale, score1 * constants.scale);
+}
+
+// ---- templates/load_tile.cuh
+/*
+ * Copies of a tile's rows from global to shared memory, by all threads of the block.
+ *
+ * Rows from `valid_rows` on, and columns beyond the head dim up to the next multiple of 16, become zeros: what lies there in global memory
+ * (another sequence, NaN) is never read.
+ */
+
+// ---- templates/ptx/cp_async.cuh
+/*
+ * Asynchronous copies global -> shared by the thread that asks. PTX ISA, "cp.async" (sm_80 and later).
+ *
+ * A copy has arrived for its own thread after the wait_group that covers it, and for the block after a barrier on top.
+ */
+
+/* 16 bytes past L1; the last 16 - source_bytes are filled with zeros. source_bytes 0 reads nothing. */
+__device__ inline void cp_async_cg_16(uint32_t shared, const void *global, uint32_t source_bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(source_bytes)
+                 : "memory");
+}
+
+__device__ inline void cp_async_commit_group()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Waits until at most kPending of this thread's latest groups are under way. */
+template <int kPending> __device__ inline void cp_async_wait_group()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// ---- templates/ptx/global_memory.cuh
+/*
+ * Global memory by pointer. PTX ISA, "ld", "st".
+ */
+
+/* Read-only data: the compiler may keep or move the load. */
+__device__ inline int32_t ld_global_nc_s32(const int32_t *address)
+{
+    int32_t value;
+    asm("ld.global.nc.s32 %0, [%1];" : "=r"(value) : "l"(address));
+    return value;
+}
+
+__device__ inline uint16_t ld_global_nc_b16(const void *address)
+{
+    uint16_t value;
+    asm("ld.global.nc.b16 %0, [%1];" : "=h"(value) : "l"(address));
+    return value;
+}
+
+__device__ inline void st_global_b16(void *address, uint16_t value)
+{
+    asm volatile("st.global.b16 [%0], %1;" ::"l"(address), "h"(value) : "memory");
+}
+
+__device__ inline void st_global_b32(void *address, uint32_t value)
+{
+    asm volatile("st.global.b32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+
+__device__ inline void st_global_v2_b32(void *address, uint32_t low, uint32_t high)
+{
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(low), "r"(high) : "memory");
+}
+
+__device__ inline void st_global_v4_b32(void *address, const uint32_t (&value)[4])
+{
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value[0]), "r"(value[1]),
+                 "r"(value[2]), "r"(value[3])
+                 : "memory");
+}
+
+// ---- templates/ptx/shared_memory.cuh
+/*
+ * Shared memory by 32-bit address in the .shared window. PTX ISA, "ld", "st", "cvta".
+ *
+ * Kernels hold shared addresses as uint32_t and touch shared memory through these functions and the other wrappers of
+ * ptx/ only, never through pointers.
+ */
+
+/* Address of the dynamic shared memory of the block, aligned to 1024 bytes. */
+__device__ inline uint32_t dynamic_shared_base()
+{
+    extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+    return static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+__device__ inline void st_shared_b16(uint32_t address, uint16_t value)
+{
+    asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
+}
+
+__device__ inline void st_shared_b32(uint32_t address, uint32_t value)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+__device__ inline uint32_t ld_shared_b32(uint32_t address)
+{
+    uint32_t value;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+    return value;
+}
+
+__device__ inline void st_shared_b64(uint32_t address, int64_t value)
+{
+    asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(value) : "memory");
+}
+
+__device__ inline int64_t ld_shared_b64(uint32_t address)
+{
+    int64_t value;
+    asm volatile("ld.shared.b64 %0, [%1];" : "=l"(value) : "r"(address) : "memory");
+    return value;
+}
+
+__device__ inline void st_shared_v4_b32(uint32_t address, const uint32_t (&value)[4])
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]), "r"(value[1]),
+                 "r"(value[2]), "r"(value[3])
+                 : "memory");
+}
+
+__device__ inline void ld_shared_v4_b32(uint32_t (&value)[4], uint32_t address)
+{
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- templates/ptx/special_registers.cuh
+/*
+ * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
+ * when it has more blocks than the first may have.
+ */
+
+__device__ inline uint32_t tid_x()
+{
+    return threadIdx.x;
+}
+
+__device__ inline uint32_t ctaid_x()
+{
+    return blockIdx.x;
+}
+
+__device__ inline uint32_t ctaid_y()
+{
+    return blockIdx.y;
+}
+
+__device__ inline uint32_t nctaid_x()
+{
+    return gridDim.x;
+}
+
+// ---- templates/shared_tile.cuh
+/*
+ * A tile of 16-bit elements in shared memory: rows x columns, cut into chunks of 64 (or 32) columns, each chunk
+ * [rows][128 (or 64) bytes] with the 16-byte units of a row exchanged (swizzled), so that the 8 rows of an 8x8 matrix that
+ * ldmatrix reads, and the 8 units of a row that a copy writes, lie in different banks.
+ *
+ *     chunk of 64 columns: unit u of row r is stored at unit u ^ (r % 8)         of that row
+ *     chunk of 32 columns: unit u of row r is stored at unit u ^ ((r / 2) % 4)   of that row
+ */
+
+constexpr int round_up(int value, int step)
+{
+    return (value + step - 1) / step * step;
+}
+
+template <int kRows_, int kColumns_> struct SharedTile {
+    static constexpr int kRows = kRows_;
+    static constexpr int kColumns = kColumns_;
+    static constexpr int kChunkColumns = kColumns % 64 == 0 ? 64 : 32;
+    static constexpr int kChunkUnits = kChunkColumns / 8; // of 16 bytes
+    static constexpr int kRowBytes = kChunkColumns * 2;   // of one row in one chunk
+    static constexpr int kChunkBytes = kRows * kRowBytes;
+    static constexpr int kBytes = round_up(kColumns, kChunkColumns) / kChunkColumns * kChunkBytes;
+    static constexpr int kUnits = round_up(kColumns, 16) / 8; // units of a row that are filled and read
+
+    uint32_t base;
+
+    /* What row r adds to the unit number. */
+    __device__ static uint32_t swizzle(uint32_t row)
+    {
+        return kChunkColumns == 64 ? row % 8 : row / 2 % 4;
+    }
+
+    /* Shared address of a 16-byte unit, counted over all chunks. */
+    __device__ uint32_t unit_address(uint32_t row, uint32_t unit) const
+    {
+        const uint32_t chunk = unit / kChunkUnits;
+        const uint32_t place = unit % kChunkUnits ^ swizzle(row);
+        return base + chunk * kChunkBytes + row * kRowBytes + place * 16;
+    }
+};
+
+// ---- templates/load_tile.cuh (continued)
+/* 16 bytes, or zeros. Asynchronous, unless the source may be unaligned. */
+__device__ inline void load_unit(uint32_t address, const uint16_t *source, bool valid)
+{
+    cp_async_cg_16(address, source, valid ? 16 : 0);
+}
+
+/* source: row 0 of the tile. kHeadColumns: its columns in global memory. */
+template <int kHeadColumns, typename Tile>
+__device__ inline void load_tile(const Tile &tile, const uint16_t *source, int64_t row_stride, int32_t valid_rows)
+{
+    if constexpr (kThreads % Tile::kUnits == 0 && Tile::kRows % (kThreads / Tile::kUnits) == 0) {
+        // A thread keeps its column and goes down the rows: one pointer that moves on, instead of an address for each load.
+        constexpr int kRowStep = kThreads / Tile::kUnits;
+        const uint32_t first_row = tid_x() / Tile::kUnits;
+        const uint32_t unit = tid_x() % Tile::kUnits;
+        const uint16_t *place = source + first_row * row_stride + unit * 8;
+#pragma unroll
+        for (int row = 0; row < Tile::kRows; row += kRowStep) {
+            const bool valid = static_cast<int32_t>(first_row) < valid_rows - row && unit < kHeadColumns / 8;
+            load_unit(tile.unit_address(first_row + row, unit), place, valid);
+            place += kRowStep * row_stride;
+        }
+    } else {
+#pragma unroll
+        for (int first = 0; first < Tile::kRows * Tile::kUnits; first += kThreads) {
+            const uint32_t index = first + tid_x();
+            const uint32_t row = index / Tile::kUnits;
+            const uint32_t unit = index % Tile::kUnits;
+            if (row < Tile::kRows) {
+                const bool valid = static_cast<int32_t>(row) < valid_rows && unit < kHeadColumns / 8;
+                load_unit(tile.unit_address(row, unit), source + row * row_stride + unit * 8, valid);
+            }
+        }
+    }
+}
+
+// ---- templates/mask.cuh
+/*
+ * Visibility: which keys a query sees. Position i of the queries stands at position i + offset of the keys, offset = length_k -
+ * length_q (bottom_right) or 0 (top_left), and sees the keys from i + offset - kWindowLeft to i + offset + kWindowRight, as far as they exist.
+ */
+
+/* The keys that any row of a query tile sees, [begin, end); begin >= end: none. */
+struct KeyRange {
+    int32_t begin;
+    int32_t end;
+};
+
+/* What to add to a query's position to get the key position it stands at. */
+__device__ inline int64_t key_offset(int32_t length_q, int32_t length_k)
+{
+    return static_cast<int64_t>(length_k) - length_q;
+}
+
+/* first_row, last_row: of the query tile, in its sequence. */
+__device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int32_t length_q, int32_t length_k)
+{
+    int64_t begin = 0;
+    int64_t end = length_k;
+    if (end <= begin) {
+        return {0, 0};
+    }
+    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+// ---- templates/params.h
+/*
+ * The kernel arguments, shared by host C and generated CUDA: one struct, passed by value as the only parameter.
+ *
+ * The host fills it in runtime/launch_params.c; the generator pastes this file into the source without the include
+ * guards and the host-only part. Strides are in elements. Fixed-width fields, widest first, no padding anywhere.
+ */
+
+struct gdpa_fwd_params {
+    const void *q;
+    const void *k;
+    const void *v;
+    void *o;
+    const int32_t *cu_seqlens_q; /* [batch + 1] or null: dense */
+    const int32_t *cu_seqlens_k;
+    const int32_t *seqused_q; /* [batch] or null */
+    const int32_t *seqused_k;
+    int64_t q_stride_batch, q_stride_row, q_stride_head;
+    int64_t k_stride_batch, k_stride_row, k_stride_head;
+    int64_t v_stride_batch, v_stride_row, v_stride_head;
+    int64_t o_stride_batch, o_stride_row, o_stride_head;
+    int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
+    int64_t rows_k;
+    int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int32_t batch;
+    int32_t heads_q;
+    int32_t heads_per_group; /* heads_q / heads_k */
+    int32_t tiles_per_seq;   /* query tiles a sequence may have; 0: find the sequence by search in cu_seqlens_q */
+    float scale;             /* inside the activation */
+    float out_scale;         /* outside */
+    float activation_param;
+    int32_t reserved;
+};
+
+/* What cuTensorMapEncodeTiled writes: opaque. */
+struct gdpa_tensor_map {
+    uint64_t words[16];
+} __attribute__((aligned(64)));
+
+/*
+ * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * tensor: jagged), heads, sequences (jagged: one).
+ */
+struct gdpa_fwd_sm90_params {
+    struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
+};
+
+// ---- templates/ptx/barrier.cuh
+/*
+ * Block-wide barrier. PTX ISA, "bar.sync".
+ */
+
+/* All threads of the block; orders their shared and global accesses. */
+__device__ inline void bar_sync_0()
+{
+    asm volatile("bar.sync 0;" ::: "memory");
+}
+
+// ---- templates/sequence.cuh
+/*
+ * Where a sequence lies and how long it is, from the offsets and lengths on the device. Nothing in them is trusted: whatever
+ * they hold, rows stay inside [0, rows).
+ */
+
+struct Sequence {
+    int64_t first_row; // in the tensor; jagged layout only, else 0
+    int32_t length;
+};
+
+__device__ inline int64_t clamp_row(int64_t row, int64_t lowest, int64_t highest)
+{
+    return row < lowest ? lowest : row > highest ? highest : row;
+}
+
+/* cu_seqlens [batch + 1]: jagged; null: every sequence has `rows` rows. seqused [batch] shortens, null: does not. */
+__device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_t *seqused, int64_t rows, int32_t batch)
+{
+    int64_t first = 0;
+    int64_t end = rows;
+    if (cu_seqlens != nullptr) {
+        first = clamp_row(ld_global_nc_s32(cu_seqlens + batch), 0, rows);
+        end = clamp_row(ld_global_nc_s32(cu_seqlens + batch + 1), first, rows);
+    }
+    int64_t length = end - first;
+    if (seqused != nullptr) {
+        length = clamp_row(ld_global_nc_s32(seqused + batch), 0, length);
+    }
+    return {first, static_cast<int32_t>(length)};
+}
+
+// ---- templates/store_output.cuh
+/*
+ * The epilogue: output fragments -> global memory, scaled and rounded once. Rows from valid_rows on are not written.
+ *
+ * 16-bit results go through shared memory (the query tile's, which nobody reads any more), so that global stores are 16 bytes wide and
+ * contiguous; fp32 and unaligned results go straight from the fragments.
+ */
+
+// ---- templates/warp_mma.cuh
+/*
+ * Products of a warp: its rows of the query tile against keys or values in shared memory. Fragments are those of ptx/mma.cuh.
+ */
+
+// ---- templates/ptx/ldmatrix.cuh
+/*
+ * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
+ *
+ * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
+ * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
+ */
+
+__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- templates/ptx/mma.cuh
+/*
+ * Warp-wide products of fragments in registers: D += A B with A 16x16, B 16x8, D 16x8. PTX ISA, "mma.sync.m16n8k16".
+ *
+ * With g = lane / 4 and t = lane % 4 a lane holds
+ *     A  a[0] (row g, columns 2t, 2t+1), a[1] (row g+8, the same), a[2] (row g, columns 2t+8, 2t+9), a[3] (row g+8, those)
+ *     B  b0 (rows 2t, 2t+1, column g), b1 (rows 2t+8, 2t+9, column g)
+ *     D  d[0], d[1] (row g, columns 2t, 2t+1), d[2], d[3] (row g+8, the same)
+ * where a register of 16-bit elements has the lower index in its lower half.
+ */
+
+__device__ inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// ---- templates/warp_mma.cuh (continued)
+constexpr int kWarpRows = kBlockM / kWarps;           // query rows of a warp
+constexpr int kRowTiles = kWarpRows / 16;             // of 16 rows
+constexpr int kDepthSteps = round_up(kHeadDim, 16) / 16; // k16 steps of Q K^T
+constexpr int kSliceTiles = kSliceN / 8;              // n8 tiles of the scores held at a time
+constexpr int kValueTiles = kHeadDimV / 8;            // n8 tiles of the output
+
+__device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    mma_m16n8k16_bf16(d, a, b0, b1);
+}
+
+/*
+ * ldmatrix addresses of a lane. `row` is the lane's row and `half` its half of the 16 columns of a step; both depend on the lane
+ * alone, so the swizzle of every step differs only in the step: one exclusive-or.
+ */
+template <typename Tile>
+__device__ inline uint32_t step_address(const Tile &tile, uint32_t row, uint32_t half, uint32_t first_row, uint32_t step)
+{
+    constexpr uint32_t kStepsInChunk = Tile::kChunkColumns / 16;
+    const uint32_t place = step % kStepsInChunk * 2 ^ (half ^ Tile::swizzle(row));
+    return tile.base + step / kStepsInChunk * Tile::kChunkBytes + (first_row + row) * Tile::kRowBytes + place * 16;
+}
+
+/* A fragments of one k16 step of the warp's query rows. */
+template <typename Tile>
+__device__ inline void load_query_step(uint32_t (&fragments)[kRowTiles][4], const Tile &tile, uint32_t warp, uint32_t step)
+{
+    const uint32_t lane = tid_x() % 32;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+        ldmatrix_x4(fragments[m], step_address(tile, lane % 16, lane / 16, warp * kWarpRows + m * 16, step));
+    }
+}
+
+/* scores += queries x keys^T of one k16 step, for the kSliceN keys from first_key on. */
+template <typename Tile>
+__device__ inline void multiply_keys_step(float (&scores)[kRowTiles][kSliceTiles][4],
+                                          const uint32_t (&queries)[kRowTiles][4], const Tile &keys,
+                                          uint32_t first_key, uint32_t step)
+{
+    const uint32_t lane = tid_x() % 32;
+    const uint32_t row = lane % 8 + lane / 16 * 8; // matrices: (keys 0-7, 8-15) x (columns 0-7, 8-15), columns faster
+    const uint32_t half = lane / 8 % 2;
+#pragma unroll
+    for (int n = 0; n < kSliceTiles / 2; ++n) {
+        uint32_t b[4];
+        ldmatrix_x4(b, step_address(keys, row, half, first_key + n * 16, step));
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+            mma_m16n8k16(scores[m][2 * n], queries[m], b[0], b[1]);
+            mma_m16n8k16(scores[m][2 * n + 1], queries[m], b[2], b[3]);
+        }
+    }
+}
+
+/* output += weights x values for 16 keys from first_key on. */
+template <typename Tile>
+__device__ inline void multiply_values_step(float (&output)[kRowTiles][kValueTiles][4],
+                                            const uint32_t (&weights)[kRowTiles][4], const Tile &values,
+                                            uint32_t first_key)
+{
+    const uint32_t lane = tid_x() % 32;
+#pragma unroll
+    for (int n = 0; n < (kValueTiles + 1) / 2; ++n) {
+        uint32_t b[4]; // matrices: (keys 0-7, 8-15) x (columns 0-7, 8-15), keys faster
+        ldmatrix_x4_trans(b, step_address(values, lane % 16, lane / 16, first_key, n));
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+            mma_m16n8k16(output[m][2 * n], weights[m], b[0], b[1]);
+            if (2 * n + 1 < kValueTiles) {
+                mma_m16n8k16(output[m][2 * n + 1], weights[m], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// ---- templates/store_output.cuh (continued)
+using OutputTile = SharedTile<kBlockM, kHeadDimV>;
+
+__device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTiles][4], float factor,
+                                       const OutputTile &staging, uint32_t warp)
+{
+    const uint32_t lane = tid_x() % 32;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const uint32_t row = warp * kWarpRows + m * 16 + half * 8 + lane / 4;
+#pragma unroll
+            for (int n = 0; n < kValueTiles; ++n) {
+                const uint32_t packed = pack_output(output[m][n][2 * half] * factor, output[m][n][2 * half + 1] * factor);
+                st_shared_b32(staging.unit_address(row, n) + lane % 4 * 4, packed);
+            }
+        }
+    }
+}
+
+__device__ inline void store_staged(const OutputTile &staging, uint16_t *target, int64_t row_stride, int32_t valid_rows)
+{
+    constexpr int kUnits = kHeadDimV / 8;
+    constexpr int kStores = (kBlockM * kUnits + kThreads - 1) / kThreads;
+#pragma unroll
+    for (int i = 0; i < kStores; ++i) {
+        const uint32_t index = i * kThreads + tid_x();
+        const uint32_t row = index / kUnits;
+        const uint32_t unit = index % kUnits;
+        if (static_cast<int32_t>(row) < valid_rows) {
+            uint32_t words[4];
+            ld_shared_v4_b32(words, staging.unit_address(row, unit));
+            uint16_t *place = target + row * row_stride + unit * 8;
+            st_global_v4_b32(place, words);
+        }
+    }
+}
+
+/* Called by all threads of the block, after a barrier behind the last read of the query tile. target: row 0 of the tile. */
+__device__ inline void store_output(const float (&output)[kRowTiles][kValueTiles][4], float factor, uint32_t staging_base,
+                                    void *target, int64_t row_stride, int32_t valid_rows, uint32_t warp)
+{
+    const OutputTile staging = {staging_base};
+    stage_fragments(output, factor, staging, warp);
+    bar_sync_0(); // rows are written by one warp and stored by another
+    store_staged(staging, static_cast<uint16_t *>(target), row_stride, valid_rows);
+}
+
+// ---- templates/tile_schedule.cuh
+/*
+ * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
+ *
+ * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
+ * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
+ *
+ * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
+ * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
+ * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
+ */
+
+// ---- templates/ptx/integer.cuh
+/*
+ * Integer helpers that are one instruction. PTX ISA, "Integer Arithmetic Instructions".
+ */
+
+__device__ inline uint32_t popc_b32(uint32_t bits)
+{
+    uint32_t count;
+    asm("popc.b32 %0, %1;" : "=r"(count) : "r"(bits));
+    return count;
+}
+
+// ---- templates/ptx/warp.cuh
+/*
+ * Exchange among the lanes of a full warp. PTX ISA, "vote.sync", "shfl.sync", "bar.warp.sync".
+ */
+
+/* Bit l is the predicate of lane l. */
+__device__ inline uint32_t vote_sync_ballot(bool predicate)
+{
+    uint32_t ballot;
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+                 : "=r"(ballot)
+                 : "r"(static_cast<uint32_t>(predicate)));
+    return ballot;
+}
+
+/* The value of lane `source`. */
+__device__ inline uint32_t shfl_sync_idx(uint32_t value, uint32_t source)
+{
+    uint32_t result;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(source));
+    return result;
+}
+
+/* A meeting of the warp's lanes; orders their memory accesses. PTX ISA, "bar.warp.sync". */
+__device__ inline void bar_warp_sync()
+{
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+// ---- templates/tile_schedule.cuh (continued)
+struct TileWork {
+    int32_t batch; // -1: no such sequence
+    int32_t head;
+    int64_t first_row; // of the tile, in its sequence; may lie beyond its end
+};
+
+struct Division {
+    int64_t quotient;
+    int32_t remainder;
+};
+
+/* 64-bit division takes many times the instructions of a 32-bit one, and is needed by the largest batches only. */
+__device__ inline Division divide(int64_t value, int32_t divisor)
+{
+    if (value <= 0xffffffffll) {
+        const uint32_t quotient = static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+        return {quotient, static_cast<int32_t>(static_cast<uint32_t>(value) - quotient * static_cast<uint32_t>(divisor))};
+    }
+    const int64_t quotient = value / divisor;
+    return {quotient, static_cast<int32_t>(value - quotient * divisor)};
+}
+
+/* First tile of a sequence in the numbering of the search. */
+__device__ inline int64_t first_tile(const gdpa_fwd_params &params, uint32_t batch)
+{
+    return static_cast<int64_t>(ld_global_nc_s32(params.cu_seqlens_q + batch)) / kBlockM + batch;
+}
+
+/* The last sequence that starts at or before a tile, -1 when there is none. Called by whole warps. */
+__device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t tile)
+{
+    const uint32_t lane = tid_x() % 32;
+    uint32_t lowest = 0;
+    uint32_t count = static_cast<uint32_t>(params.batch);
+    while (true) {
+        const uint32_t step = (count + 31) / 32;
+        const uint32_t probe = lowest + lane * step;
+        const bool starts_before = lane * step < count && first_tile(params, probe) <= tile;
+        const uint32_t passed = popc_b32(vote_sync_ballot(starts_before));
+        if (passed == 0) {
+            return -1;
+        }
+        lowest += (passed - 1) * step;
+        if (step == 1) {
+            return static_cast<int32_t>(lowest);
+        }
+        const uint32_t left = count - (passed - 1) * step;
+        count = left < step ? left : step;
+    }
+}
+
+__device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    if (params.tiles_per_seq > 0) {
+        const Division in_sequence = divide(tile, params.tiles_per_seq);
+        const Division in_batch = divide(in_sequence.quotient, params.heads_q);
+        int32_t place = in_sequence.remainder;
+        return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, static_cast<int64_t>(place) * kBlockM};
+    }
+    const Division of_head = divide(tile, params.heads_q);
+    const int32_t batch = search_sequence(params, of_head.quotient);
+    const int64_t place = batch < 0 ? 0 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
+    return {batch, of_head.remainder, place * kBlockM};
+}
+
+// ---- templates/fwd_portable.cuh (continued)
+using QueryTile = SharedTile<kBlockM, kHeadDim>;
+using KeyTile = SharedTile<kBlockN, kHeadDim>;
+using ValueTile = SharedTile<kBlockN, kHeadDimV>;
+
+/* The map of dynamic shared memory: Q (the output is staged there too), K slots, V slots, 16 bytes for the epilogue. */
+constexpr int kQueryBytes = round_up(
+    QueryTile::kBytes > SharedTile<kBlockM, kHeadDimV>::kBytes ? QueryTile::kBytes : SharedTile<kBlockM, kHeadDimV>::kBytes,
+    1024);
+constexpr int kKeySlot = kQueryBytes;
+constexpr int kValueSlot = kKeySlot + kStages * KeyTile::kBytes;
+constexpr int kParking = kValueSlot + kStages * ValueTile::kBytes;
+static_assert(kParking + 16 <= kSmemBytes, "the plan gave too little shared memory");
+static_assert(kWarpRows % 16 == 0 && kBlockN % kSliceN == 0 && kSliceN % 16 == 0, "tiles are made of 16 x 16 steps");
+static_assert(kStages >= 2, "a tile is copied while another one is used");
+
+/* One (sequence, head) as a block sees it. */
+struct Operands {
+    const uint16_t *q; // row 0 of the sequence, this head
+    const uint16_t *k;
+    const uint16_t *v;
+    int64_t o_offset; // elements, of row 0
+    int32_t length_q;
+    int32_t length_k;
+};
+
+__device__ inline Operands find_operands(const gdpa_fwd_params &params, int32_t batch, int32_t head)
+{
+    const Sequence q = find_sequence(params.cu_seqlens_q, params.seqused_q, params.rows_q, batch);
+    const Sequence k = find_sequence(params.cu_seqlens_k, params.seqused_k, params.rows_k, batch);
+    const int32_t head_k = head / params.heads_per_group;
+    Operands operands;
+    operands.q = static_cast<const uint16_t *>(params.q) + batch * params.q_stride_batch +
+                 q.first_row * params.q_stride_row + head * params.q_stride_head;
+    operands.k = static_cast<const uint16_t *>(params.k) + batch * params.k_stride_batch +
+                 k.first_row * params.k_stride_row + head_k * params.k_stride_head;
+    operands.v = static_cast<const uint16_t *>(params.v) + batch * params.v_stride_batch +
+                 k.first_row * params.v_stride_row + head_k * params.v_stride_head;
+    operands.o_offset = batch * params.o_stride_batch + q.first_row * params.o_stride_row + head * params.o_stride_head;
+    operands.length_q = q.length;
+    operands.length_k = k.length;
+    return operands;
+}
+
+/* Keys and values of a tile into their slots, as one group; an empty group behind the last tile. */
+__device__ inline void load_keys_and_values(uint32_t shared, const gdpa_fwd_params &params, const Operands &operands,
+                                            int32_t tile, int32_t end_tile)
+{
+    if (tile < end_tile) {
+        const int32_t first_key = tile * kBlockN;
+        const KeyTile keys = {shared + kKeySlot + tile % kStages * KeyTile::kBytes};
+        load_tile<kHeadDim>(keys, operands.k + first_key * params.k_stride_row, params.k_stride_row,
+                            operands.length_k - first_key);
+        const ValueTile values = {shared + kValueSlot + tile % kStages * ValueTile::kBytes};
+        load_tile<kHeadDimV>(values, operands.v + first_key * params.v_stride_row, params.v_stride_row,
+                             operands.length_k - first_key);
+    }
+    cp_async_commit_group();
+}
+
+/* f of the scores of 16 keys -> packed A fragments of P. */
+__device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
+                                     const float (&scores)[kRowTiles][kSliceTiles][4], int step,
+                                     const ActivationConstants &constants)
+{
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) { // i % 2: upper or lower 8 rows; i / 2: lower or upper 8 keys
+            const float(&pair)[4] = scores[m][2 * step + i / 2];
+            weights[m][i] = activation_pack(pair[i % 2 * 2], pair[i % 2 * 2 + 1], constants);
+        }
+    }
+}
+
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d128_bf16_relu_76e81fb6(
+    const __grid_constant__ gdpa_fwd_params params)
+{
+    const uint32_t shared = dynamic_shared_base();
+    const uint32_t warp = tid_x() / 32;
+    const ActivationConstants constants =
+        activation_constants(params.scale, params.out_scale, params.activation_param);
+    const int64_t tile = static_cast<int64_t>(ctaid_y()) * nctaid_x() + ctaid_x();
+    if (tile >= params.num_tiles) {
+        return;
+    }
+    const TileWork work = find_tile(params, tile);
+    if (work.batch < 0) {
+        return;
+    }
+    const Operands operands = find_operands(params, work.batch, work.head);
+    if (work.first_row >= operands.length_q) {
+        return;
+    }
+    const int32_t first_row = static_cast<int32_t>(work.first_row);
+    const int32_t rows_left = operands.length_q - first_row;
+    const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
+    const KeyRange range =
+        visible_keys(first_row, first_row + valid_rows - 1, operands.length_q, operands.length_k);
+    const int32_t first_tile_k = range.begin / kBlockN;
+    const int32_t end_tile_k = (range.end + kBlockN - 1) / kBlockN;
+
+    const QueryTile queries = {shared};
+    load_tile<kHeadDim>(queries, operands.q + first_row * params.q_stride_row, params.q_stride_row, valid_rows);
+    // The query tile shares the first group.
+#pragma unroll
+    for (int i = 0; i < kStages - 1; ++i) {
+        load_keys_and_values(shared, params, operands, first_tile_k + i, end_tile_k);
+    }
+
+    // Registers are short in the loop: what only the epilogue needs waits in shared memory.
+    if (tid_x() == 0) {
+        st_shared_b64(shared + kParking, operands.o_offset + first_row * params.o_stride_row);
+        st_shared_b32(shared + kParking + 8, static_cast<uint32_t>(valid_rows));
+        st_shared_b32(shared + kParking + 12, float_as_bits(constants.epilogue));
+    }
+    float output[kRowTiles][kValueTiles][4] = {};
+
+    for (int32_t tile_k = first_tile_k; tile_k < end_tile_k; ++tile_k) {
+        cp_async_wait_group<kStages - 2>(); // this tile is there,
+        bar_sync_0();                       // for every thread, and the tile before is no longer read
+        load_keys_and_values(shared, params, operands, tile_k + kStages - 1, end_tile_k);
+        const KeyTile keys = {shared + kKeySlot + tile_k % kStages * KeyTile::kBytes};
+        const ValueTile values = {shared + kValueSlot + tile_k % kStages * ValueTile::kBytes};
+#pragma unroll
+        for (int slice = 0; slice < kBlockN / kSliceN; ++slice) {
+            float scores[kRowTiles][kSliceTiles][4] = {};
+#pragma unroll
+            for (int step = 0; step < kDepthSteps; ++step) {
+                uint32_t query_step[kRowTiles][4];
+                load_query_step(query_step, queries, warp, step);
+                multiply_keys_step(scores, query_step, keys, slice * kSliceN, step);
+            }
+#pragma unroll
+            for (int step = 0; step < kSliceN / 16; ++step) {
+                uint32_t weights[kRowTiles][4];
+                activate_step(weights, scores, step, constants);
+                multiply_values_step(output, weights, values, slice * kSliceN + step * 16);
+            }
+        }
+    }
+    // Without any key tile the query tile may still be on its way to where the output is staged.
+    cp_async_wait_group<0>();
+    bar_sync_0();
+    uint16_t *target = static_cast<uint16_t *>(params.o);
+    target += ld_shared_b64(shared + kParking);
+    store_output(output, bits_as_float(ld_shared_b32(shared + kParking + 12)), shared, target, params.o_stride_row,
+                 static_cast<int32_t>(ld_shared_b32(shared + kParking + 8)), warp);
+}
