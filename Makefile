@@ -85,6 +85,8 @@ SANITIZED_TEST_PROGRAMS := $(TEST_PROGRAMS)
 THREAD_TEST_PROGRAMS := $(call test_programs,cache runtime)
 GPU_TEST_PROGRAMS := $(call test_programs,gpu)
 SHELL_TESTS := $(wildcard tests/*/test_*.sh)
+GOLDEN_PROGRAMS := $(call test_programs,gen)
+GOLDEN_SHELL_TESTS := $(filter tests/cli/%,$(SHELL_TESTS))
 SANITIZED_SHELL_TESTS := $(filter-out tests/pkg/%,$(SHELL_TESTS))
 
 # NVRTC from the private folder of set-up is linked to where the library looks first beside itself, so that programs in
@@ -334,7 +336,7 @@ uninstall: ## remove what install put there (same PREFIX, DESTDIR, libdir)
 # ---------------------------------------------------------------------------------------------------------------
 .PHONY: help clean
 help: ## show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' Makefile $(wildcard tests/emu/emu.mk)
 	@printf '%s\n' '' \
 	    'variables (make NAME=VALUE):' \
 	    '  BUILD=FOLDER     where objects and programs go (build)' \
