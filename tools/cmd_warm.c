@@ -90,6 +90,32 @@ static void print_refused(const char *origin, const char *text, const char *reas
     tool_error(user, "%s%s%s: %s", origin, *origin != 0 ? ": " : "", text, reason);
 }
 
+/* A matrix gives its kernels one by one. */
+struct matrix_visit {
+    struct warm *warm;
+    const char *name;
+    const struct spec_rules *rules;
+    char *why;
+    size_t why_size;
+};
+
+static bool take_matrix_spec(const char *text, void *user)
+{
+    const struct matrix_visit *visit = user;
+    return spec_list_add(&visit->warm->list, text, visit->name, visit->rules, visit->why, visit->why_size);
+}
+
+static bool collect_matrix(struct warm *warm, const char *name, const struct spec_rules *rules, char *why,
+                           size_t why_size)
+{
+    struct matrix_visit visit = {.warm = warm, .name = name, .rules = rules, .why = why, .why_size = why_size};
+    if (matrix_count(name) == 0) {
+        matrix_unknown(name, why, why_size);
+        return false;
+    }
+    return matrix_specs(name, NULL, take_matrix_spec, &visit);
+}
+
 static bool collect(struct warm *warm, const struct spec_rules *rules, char *why, size_t why_size)
 {
     const struct args *args = &warm->tool->args;
@@ -105,7 +131,7 @@ static bool collect(struct warm *warm, const struct spec_rules *rules, char *why
         }
     }
     for (size_t i = 0; (text = args_repeat(args, "matrix", i)) != NULL; i++) {
-        if (!spec_list_add_matrix(&warm->list, text, rules, why, why_size)) {
+        if (!collect_matrix(warm, text, rules, why, why_size)) {
             return false;
         }
     }
