@@ -24,7 +24,8 @@ static void add_provenance(const struct template_set *set, const gdpa_spec *spec
     struct sbuf text;
     sbuf_init(&text, 4096);
     spec_print(spec, &text);
-    sbuf_addf(source, "%s" GDPA_VERSION_STRING "\n *\n", provenance_start);
+    sbuf_addf(source, "%s" GDPA_VERSION_STRING ". The kernel is at the end, what it calls before it.\n *\n",
+              provenance_start);
     sbuf_addf(source, " * spec       %s\n * kernel     %s\n * generator  %s\n * plan       ", text.text, name, set->id);
     plan_print_line(plan, source);
     sbuf_addf(source, "\n * again      gdpa-jit show source \"%s\"%s", text.text, provenance_end);

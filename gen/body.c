@@ -1,5 +1,6 @@
 /*
- * See body.h. Files are spliced where they are first included, depth first, each once.
+ * See body.h. The config block comes first. Files are spliced where they are first included, depth first, each once; the
+ * comment at the head of a file waits until what it includes is written, so that most files stand in the source as one.
  */
 #include "gen/body.h"
 
@@ -18,13 +19,15 @@ struct assembly {
     struct sbuf *why;
     bool values[TEMPLATE_OPTION_COUNT];
     bool spliced[MOST_FILES]; /* by index in set */
-    bool config_written;
 };
 
-/* A file being read, and whether a line of it was written since another file was spliced into it. */
+/* A file being read. */
 struct section {
     const char *path;
-    bool marked, continued;
+    struct sbuf head; /* comments and blank lines before its first code, until they are written */
+    bool begun;       /* its code has begun */
+    bool marked;      /* a line of it was written since another file was spliced into it */
+    bool continued;   /* a line of it was written before that */
 };
 
 static void evaluate_options(const gdpa_spec *spec, const struct kernel_plan *plan, bool values[TEMPLATE_OPTION_COUNT])
@@ -48,10 +51,9 @@ static void mark(struct assembly *assembly, const char *path, const char *note)
     sbuf_addf(assembly->body, "// ---- templates/%s%s\n", path, note);
 }
 
-static void write_line(struct assembly *assembly, struct section *section, const struct template_line *line)
+static void write_line(struct assembly *assembly, struct section *section, const char *text, size_t length)
 {
-    size_t length = line->length;
-    while (length > 0 && (line->text[length - 1] == ' ' || line->text[length - 1] == '\t')) {
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) {
         --length;
     }
     if (length == 0 && (!section->marked || ends_with_blank_line(assembly->body))) {
@@ -61,8 +63,30 @@ static void write_line(struct assembly *assembly, struct section *section, const
         mark(assembly, section->path, section->continued ? " (continued)" : "");
         section->marked = true;
     }
-    sbuf_add(assembly->body, line->text, length);
+    sbuf_add(assembly->body, text, length);
     sbuf_addstr(assembly->body, "\n");
+}
+
+static void write_head(struct assembly *assembly, struct section *section)
+{
+    const char *end;
+    for (const char *line = section->head.text; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        write_line(assembly, section, line, (size_t)(end - line));
+    }
+    assembly->body->overflow = assembly->body->overflow || section->head.overflow;
+    sbuf_reset(&section->head);
+    section->begun = true;
+}
+
+static void take_line(struct assembly *assembly, struct section *section, const struct template_line *line)
+{
+    if (!section->begun && !line->has_code) {
+        sbuf_add(&section->head, line->text, line->length);
+        sbuf_addstr(&section->head, "\n");
+        return;
+    }
+    write_head(assembly, section);
+    write_line(assembly, section, line->text, line->length);
 }
 
 static void write_constant(struct sbuf *body, const char *name, int32_t value, const char *doc)
@@ -77,26 +101,27 @@ static void write_config(struct assembly *assembly)
 {
     const gdpa_spec *spec = assembly->spec;
     const struct kernel_plan *plan = assembly->plan;
-    if (!assembly->config_written) {
-        assembly->config_written = true;
-        mark(assembly, "config_default.cuh", ", with the values of this kernel");
+    mark(assembly, "config_default.cuh", ", with the values of this kernel");
 #define CONFIG(name, value, doc) write_constant(assembly->body, #name, value, doc);
 #include "gen/config.def"
 #undef CONFIG
-    }
 }
 
 static gdpa_status splice(struct assembly *assembly, const char *path, size_t length, int depth);
 
+static bool file_is(const struct template_line *line, const char *name)
+{
+    return line->file_length == strlen(name) && memcmp(line->file, name, line->file_length) == 0;
+}
+
 static gdpa_status splice_include(struct assembly *assembly, struct section *section, const struct template_line *line,
                                   int depth)
 {
-    const char config[] = "config_default.cuh";
-    const char activation[] = "activation.cuh";
     size_t before = assembly->body->length;
-    if (line->file_length == strlen(config) && memcmp(line->file, config, strlen(config)) == 0) {
-        write_config(assembly);
-    } else if (line->file_length == strlen(activation) && memcmp(line->file, activation, strlen(activation)) == 0) {
+    if (file_is(line, "config_default.cuh")) {
+        return GDPA_OK; /* it comes first in every source */
+    }
+    if (file_is(line, "activation.cuh")) {
         char path[96];
         snprintf(path, sizeof(path), "activation/%s.cuh", activation_find(assembly->spec->activation)->file);
         TRY(splice(assembly, path, strlen(path), depth + 1));
@@ -110,30 +135,29 @@ static gdpa_status splice_include(struct assembly *assembly, struct section *sec
     return GDPA_OK;
 }
 
-static gdpa_status splice_file(struct assembly *assembly, const struct template_file *file, int depth)
+static gdpa_status splice_lines(struct assembly *assembly, struct template_reader *reader, struct section *section,
+                                int depth)
 {
-    struct template_reader reader;
-    struct section section = {.path = file->path};
-    template_open(&reader, file, assembly->values);
     for (;;) {
         struct template_line line;
-        enum template_line_kind kind = template_next(&reader, &line, assembly->why);
+        enum template_line_kind kind = template_next(reader, &line, assembly->why);
         if (kind == TEMPLATE_END) {
+            write_head(assembly, section);
             return GDPA_OK;
         }
         if (kind == TEMPLATE_ERROR) {
             return GDPA_E_INTERNAL;
         }
-        if (!template_is_active(&reader) || kind == TEMPLATE_DIRECTIVE || kind == TEMPLATE_GUARD) {
+        if (!template_is_active(reader) || kind == TEMPLATE_DIRECTIVE || kind == TEMPLATE_GUARD) {
             continue;
         }
         if (kind == TEMPLATE_INCLUDE) {
-            TRY(splice_include(assembly, &section, &line, depth));
+            TRY(splice_include(assembly, section, &line, depth));
         } else if (kind == TEMPLATE_INCLUDE_SYSTEM) {
             return fail(assembly->why, GDPA_E_INTERNAL, "templates/%s:%d: a generated source has no system headers",
-                        file->path, reader.line);
+                        section->path, reader->line);
         } else {
-            write_line(assembly, &section, &line);
+            take_line(assembly, section, &line);
         }
     }
 }
@@ -153,7 +177,13 @@ static gdpa_status splice(struct assembly *assembly, const char *path, size_t le
         return GDPA_OK;
     }
     assembly->spliced[index] = true;
-    return splice_file(assembly, file, depth);
+    struct template_reader reader;
+    struct section section = {.path = file->path};
+    template_open(&reader, file, assembly->values);
+    sbuf_init(&section.head, file->length + 1);
+    gdpa_status status = splice_lines(assembly, &reader, &section, depth);
+    sbuf_deinit(&section.head);
+    return status;
 }
 
 gdpa_status body_assemble(const struct template_set *set, const gdpa_spec *normalised, const struct kernel_plan *plan,
@@ -165,6 +195,7 @@ gdpa_status body_assemble(const struct template_set *set, const gdpa_spec *norma
     }
     struct assembly assembly = {.set = set, .spec = normalised, .plan = plan, .body = body, .why = why};
     evaluate_options(normalised, plan, assembly.values);
+    write_config(&assembly);
     TRY(splice(&assembly, entry, strlen(entry), 0));
     if (body->overflow) {
         return fail(why, GDPA_E_MEMORY, "out of memory for a kernel source of more than %zu bytes", body->length);

@@ -318,7 +318,8 @@ enum template_line_kind template_next(struct template_reader *reader, struct tem
     }
     bool first = !reader->code_seen;
     bool was_comment = reader->in_comment;
-    reader->code_seen |= has_code(reader, (struct span){start, length});
+    line->has_code = has_code(reader, (struct span){start, length});
+    reader->code_seen |= line->has_code;
     if (!was_comment && take(&content, "#")) {
         return preprocessor(reader, content, first, line, why);
     }

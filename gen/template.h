@@ -45,6 +45,7 @@ enum template_line_kind {
 struct template_line {
     const char *text; /* without the newline */
     size_t length;
+    bool has_code;    /* something else than comment is in it */
     const char *file; /* of an include */
     size_t file_length;
 };

@@ -52,10 +52,12 @@ static const char *const small_set[][2] = {
     {"activation/silu.cuh", "#pragma once\n#include \"types.cuh\"\nsilu\n"},
     {"fwd_portable.cuh",
      "/*\n * Head.\n */\n#ifndef F\n#define F\n\n#include \"a.cuh\"\n#include \"activation.cuh\"\n\n\n\n"
-     "//@if causal\nmasked   \n//@else\n#include \"never.cuh\"\n//@endif\n#include \"a.cuh\"\n"
+     "//@if causal\n\n// Of what follows.\nmasked   \n//@else\n#include \"never.cuh\"\n//@endif\n#include \"a.cuh\"\n"
      "void gdpa_kernel_entry(int my_gdpa_kernel_entry);\n\n#endif\n"},
-    {"a.cuh",
-     "#include \"types.cuh\"\n//@if host\n#include <stdint.h>\n//@endif\na before\n#include \"types.cuh\"\na after\n"},
+    {"a.cuh", "// Of a.\n#include \"types.cuh\"\n//@if host\n#include <stdint.h>\n//@endif\na before\n"
+              "#include \"types.cuh\"\n#include \"late.cuh\"\n\n\na after\n"},
+    {"comment.cuh", "// Nothing but this.\n"},
+    {"late.cuh", "late\n#include \"comment.cuh\"\n"},
     {"never.cuh", "never\n"},
     {"types.cuh", "types\n"},
 };
@@ -73,12 +75,16 @@ static void files_are_spliced_once_where_they_are_first_included(void **state)
     assert_int_equal(generate(&fixture, "d=64 act=silu causal arch=80", &source, &why), GDPA_OK);
     name_in(source.text, name);
     sbuf_addf(&expected,
-              "// ---- templates/fwd_portable.cuh\n/*\n * Head.\n */\n\n"
-              "// ---- templates/types.cuh\ntypes\n\n// ---- templates/a.cuh\na before\na after\n\n"
+              "// ---- templates/types.cuh\ntypes\n\n"
+              "// ---- templates/a.cuh\n// Of a.\na before\n\n"
+              "// ---- templates/late.cuh\nlate\n\n// ---- templates/comment.cuh\n// Nothing but this.\n\n"
+              "// ---- templates/a.cuh (continued)\na after\n\n"
               "// ---- templates/activation/silu.cuh\nsilu\n\n"
-              "// ---- templates/fwd_portable.cuh (continued)\nmasked\nvoid %s(int my_gdpa_kernel_entry);\n\n",
+              "// ---- templates/fwd_portable.cuh\n/*\n * Head.\n */\n\n// Of what follows.\nmasked\n"
+              "void %s(int my_gdpa_kernel_entry);\n\n",
               name);
-    assert_string_equal(body_of(source.text), expected.text);
+    assert_memory_equal(body_of(source.text), "// ---- templates/config_default.cuh, with the values", 50);
+    assert_string_equal(strstr(source.text, "// ---- templates/types.cuh"), expected.text);
     assert_int_equal(generate(&fixture, "d=64 act=relu arch=80", &source, &why), GDPA_OK);
     assert_contains(source.text, "\nrelu\n");
     assert_contains(source.text, "// ---- templates/never.cuh\nnever\n");
@@ -98,7 +104,7 @@ static void the_provenance_comment_says_how_to_make_the_source_again(void **stat
     sbuf_init(&source, 1 << 16);
     sbuf_init(&why, 4096);
     assert_int_equal(generate(&fixture, "d=64 act=silu causal arch=80", &source, &why), GDPA_OK);
-    assert_memory_equal(source.text, "/*\n * Made by libgdpajit " GDPA_VERSION_STRING "\n", 24);
+    assert_memory_equal(source.text, "/*\n * Made by libgdpajit " GDPA_VERSION_STRING ". The", 30);
     assert_contains(source.text, "\n * spec       fwd head_dim=64 dtype=bf16 activation=silu causal arch=sm_80\n");
     assert_contains(source.text, "\n * kernel     gdpa_fwd_sm80_d64_bf16_silu_causal_");
     assert_contains(source.text, "\n * generator  0123456789abcdef0123456789abcdef\n");

@@ -1,44 +1,27 @@
 /*
- * Made by libgdpajit 0.1.0
+ * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=256 dtype=bf16 activation=softplus window_right=64 arch=sm_103a
- * kernel     gdpa_fwd_sm103_d256_bf16_softplus_wr64_6267e51b
+ * kernel     gdpa_fwd_sm103_d256_bf16_softplus_wr64_fd0448a8
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=8 threads=256 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=196624
  * again      gdpa-jit show source "fwd head_dim=256 dtype=bf16 activation=softplus window_right=64 arch=sm_103a"
  */
 
-// ---- templates/fwd_portable.cuh
-/*
- * Forward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
- *
- * A block owns kBlockM query rows of one (sequence, head); each warp owns kBlockM / kWarps of them. Keys and values come in tiles
- * of kBlockN through a ring of kStages slots; the copies of a tile run under the math of the kStages - 1 tiles before it, and one
- * barrier a tile tells both that it has arrived and that the slot of the tile before is free.
- *
- *     copies   KV0 | KV1                 | KV2                 | ...
- *     math         | f(Q K0^T) V0        | f(Q K1^T) V1        | ...
- *
- * There is no softmax: nothing is carried from tile to tile but the output sums. Scores live for kSliceN keys at a time.
- */
-
-// ---- templates/activation/softplus.cuh
-/*
- * f(x) = log(1 + exp(x)), and x itself beyond 20 as in PyTorch; f'(x) = sigmoid(x), 1 beyond 20. Exact; 4 operations and 2
- * special functions.
- */
-
-// ---- templates/activation/logistic.cuh
-/*
- * sigmoid(x) = 1 / (1 + exp(-x)) by the special function unit: relative error below 2^-20, no overflow (exp(-x) becomes
- * infinite, its reciprocal 0). 2 operations and 2 special functions.
- */
-
-// ---- templates/ptx/math.cuh
-/*
- * Scalar fp32 arithmetic that must be one given instruction, and the special function unit. PTX ISA, "Floating Point
- * Instructions"; the error bounds are the manual's. Plain +, - and * are written as such in the templates.
- */
+// ---- templates/config_default.cuh, with the values of this kernel
+constexpr int kArch = 103;              // compute capability * 10
+constexpr int kHeadDim = 256;           // columns of q and k
+constexpr int kHeadDimV = 256;          // columns of v and o
+constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; -1: unbounded
+constexpr int kWindowRight = 64;        // keys to the right of it; -1: unbounded
+constexpr int kBlockM = 128;            // query rows a block
+constexpr int kBlockN = 64;             // keys a tile
+constexpr int kSliceN = 64;             // keys whose scores are held at a time
+constexpr int kWarps = 8;               // warps a block
+constexpr int kThreads = 256;           // threads a block
+constexpr int kStages = 2;              // key and value tiles in shared memory at a time
+constexpr int kMinBlocks = 1;           // blocks an SM
+constexpr int kSmemBytes = 196624;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -53,7 +36,12 @@ using uint32_t = unsigned int;
 using int64_t = long;
 using uint64_t = unsigned long;
 
-// ---- templates/ptx/math.cuh (continued)
+// ---- templates/ptx/math.cuh
+/*
+ * Scalar fp32 arithmetic that must be one given instruction, and the special function unit. PTX ISA, "Floating Point
+ * Instructions"; the error bounds are the manual's. Plain +, - and * are written as such in the templates.
+ */
+
 __device__ inline float fma_rn_f32(float a, float b, float c)
 {
     float d;
@@ -124,7 +112,12 @@ __device__ inline float tanh_approx_f32(float a)
     return d;
 }
 
-// ---- templates/activation/logistic.cuh (continued)
+// ---- templates/activation/logistic.cuh
+/*
+ * sigmoid(x) = 1 / (1 + exp(-x)) by the special function unit: relative error below 2^-20, no overflow (exp(-x) becomes
+ * infinite, its reciprocal 0). 2 operations and 2 special functions.
+ */
+
 constexpr float kLog2E = 1.4426950408889634f;
 
 __device__ inline float exponential(float x)
@@ -137,7 +130,12 @@ __device__ inline float logistic(float x)
     return rcp_approx_ftz_f32(1.0f + ex2_approx_ftz_f32(x * -kLog2E));
 }
 
-// ---- templates/activation/softplus.cuh (continued)
+// ---- templates/activation/softplus.cuh
+/*
+ * f(x) = log(1 + exp(x)), and x itself beyond 20 as in PyTorch; f'(x) = sigmoid(x), 1 beyond 20. Exact; 4 operations and 2
+ * special functions.
+ */
+
 constexpr float kLinearFrom = 20.0f;
 constexpr float kLn2 = 0.6931471805599453f;
 
@@ -150,35 +148,6 @@ __device__ inline float activation_derivative(float x, float param)
 {
     return x > kLinearFrom ? 1.0f : logistic(x);
 }
-
-// ---- templates/activation/scaled.cuh
-/*
- * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
- *
- * An activation file defines activation_value and activation_derivative and includes this file, or defines
- * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
- * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
- */
-
-// ---- templates/numeric.cuh
-/*
- * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
- */
-
-// ---- templates/config_default.cuh, with the values of this kernel
-constexpr int kArch = 103;              // compute capability * 10
-constexpr int kHeadDim = 256;           // columns of q and k
-constexpr int kHeadDimV = 256;          // columns of v and o
-constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; -1: unbounded
-constexpr int kWindowRight = 64;        // keys to the right of it; -1: unbounded
-constexpr int kBlockM = 128;            // query rows a block
-constexpr int kBlockN = 64;             // keys a tile
-constexpr int kSliceN = 64;             // keys whose scores are held at a time
-constexpr int kWarps = 8;               // warps a block
-constexpr int kThreads = 256;           // threads a block
-constexpr int kStages = 2;              // key and value tiles in shared memory at a time
-constexpr int kMinBlocks = 1;           // blocks an SM
-constexpr int kSmemBytes = 196624;      // dynamic shared memory of a block
 
 // ---- templates/ptx/convert.cuh
 /*
@@ -274,7 +243,11 @@ __device__ inline uint32_t tanh_approx_f16x2(uint32_t a)
     return d;
 }
 
-// ---- templates/numeric.cuh (continued)
+// ---- templates/numeric.cuh
+/*
+ * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
+ */
+
 __device__ inline uint32_t pack_input(float low, float high)
 {
     return cvt_rn_bf16x2_f32(low, high);
@@ -320,7 +293,15 @@ __device__ inline uint32_t pack_output(float low, float high)
     return cvt_rn_bf16x2_f32(low, high);
 }
 
-// ---- templates/activation/scaled.cuh (continued)
+// ---- templates/activation/scaled.cuh
+/*
+ * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
+ *
+ * An activation file defines activation_value and activation_derivative and includes this file, or defines
+ * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
+ * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
+ */
+
 struct ActivationConstants {
     float scale;    // of the raw score
     float param;    // activation_param
@@ -339,14 +320,6 @@ __device__ inline uint32_t activation_pack(float score0, float score1, const Act
     const float high = activation_value(score1 * constants.scale, constants.param);
     return pack_input(low, high);
 }
-
-// ---- templates/load_tile.cuh
-/*
- * Copies of a tile's rows from global to shared memory, by all threads of the block.
- *
- * Rows from `valid_rows` on, and columns beyond the head dim up to the next multiple of 16, become zeros: what lies there in global memory
- * (another sequence, NaN) is never read.
- */
 
 // ---- templates/ptx/cp_async.cuh
 /*
@@ -542,7 +515,14 @@ template <int kRows_, int kColumns_> struct SharedTile {
     }
 };
 
-// ---- templates/load_tile.cuh (continued)
+// ---- templates/load_tile.cuh
+/*
+ * Copies of a tile's rows from global to shared memory, by all threads of the block.
+ *
+ * Rows from `valid_rows` on, and columns beyond the head dim up to the next multiple of 16, become zeros: what lies there in global memory
+ * (another sequence, NaN) is never read.
+ */
+
 /* 16 bytes, or zeros. Asynchronous, unless the source may be unaligned. */
 __device__ inline void load_unit(uint32_t address, const uint16_t *source, bool valid)
 {
@@ -728,19 +708,6 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
     return {first, static_cast<int32_t>(length)};
 }
 
-// ---- templates/store_output.cuh
-/*
- * The epilogue: output fragments -> global memory, scaled and rounded once. Rows from valid_rows on are not written.
- *
- * 16-bit results go through shared memory (the query tile's, which nobody reads any more), so that global stores are 16 bytes wide and
- * contiguous; fp32 and unaligned results go straight from the fragments.
- */
-
-// ---- templates/warp_mma.cuh
-/*
- * Products of a warp: its rows of the query tile against keys or values in shared memory. Fragments are those of ptx/mma.cuh.
- */
-
 // ---- templates/ptx/ldmatrix.cuh
 /*
  * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
@@ -792,7 +759,11 @@ __device__ inline void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ---- templates/warp_mma.cuh (continued)
+// ---- templates/warp_mma.cuh
+/*
+ * Products of a warp: its rows of the query tile against keys or values in shared memory. Fragments are those of ptx/mma.cuh.
+ */
+
 constexpr int kWarpRows = kBlockM / kWarps;           // query rows of a warp
 constexpr int kRowTiles = kWarpRows / 16;             // of 16 rows
 constexpr int kDepthSteps = round_up(kHeadDim, 16) / 16; // k16 steps of Q K^T
@@ -869,7 +840,14 @@ __device__ inline void multiply_values_step(float (&output)[kRowTiles][kValueTil
     }
 }
 
-// ---- templates/store_output.cuh (continued)
+// ---- templates/store_output.cuh
+/*
+ * The epilogue: output fragments -> global memory, scaled and rounded once. Rows from valid_rows on are not written.
+ *
+ * 16-bit results go through shared memory (the query tile's, which nobody reads any more), so that global stores are 16 bytes wide and
+ * contiguous; fp32 and unaligned results go straight from the fragments.
+ */
+
 using OutputTile = SharedTile<kBlockM, kHeadDimV>;
 
 __device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTiles][4], float factor,
@@ -918,18 +896,6 @@ __device__ inline void store_output(const float (&output)[kRowTiles][kValueTiles
     store_staged(staging, static_cast<uint16_t *>(target), row_stride, valid_rows);
 }
 
-// ---- templates/tile_schedule.cuh
-/*
- * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
- *
- * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
- * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
- *
- * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
- * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
- * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
- */
-
 // ---- templates/ptx/integer.cuh
 /*
  * Integer helpers that are one instruction. PTX ISA, "Integer Arithmetic Instructions".
@@ -971,7 +937,18 @@ __device__ inline void bar_warp_sync()
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
-// ---- templates/tile_schedule.cuh (continued)
+// ---- templates/tile_schedule.cuh
+/*
+ * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
+ *
+ * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
+ * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
+ *
+ * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
+ * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
+ * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
+ */
+
 struct TileWork {
     int32_t batch; // -1: no such sequence
     int32_t head;
@@ -1037,7 +1014,20 @@ __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile
     return {batch, of_head.remainder, place * kBlockM};
 }
 
-// ---- templates/fwd_portable.cuh (continued)
+// ---- templates/fwd_portable.cuh
+/*
+ * Forward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
+ *
+ * A block owns kBlockM query rows of one (sequence, head); each warp owns kBlockM / kWarps of them. Keys and values come in tiles
+ * of kBlockN through a ring of kStages slots; the copies of a tile run under the math of the kStages - 1 tiles before it, and one
+ * barrier a tile tells both that it has arrived and that the slot of the tile before is free.
+ *
+ *     copies   KV0 | KV1                 | KV2                 | ...
+ *     math         | f(Q K0^T) V0        | f(Q K1^T) V1        | ...
+ *
+ * There is no softmax: nothing is carried from tile to tile but the output sums. Scores live for kSliceN keys at a time.
+ */
+
 using QueryTile = SharedTile<kBlockM, kHeadDim>;
 using KeyTile = SharedTile<kBlockN, kHeadDim>;
 using ValueTile = SharedTile<kBlockN, kHeadDimV>;
@@ -1125,7 +1115,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm103_d256_bf16_softplus_wr64_6267e51b(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm103_d256_bf16_softplus_wr64_fd0448a8(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

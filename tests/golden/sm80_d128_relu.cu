@@ -1,35 +1,11 @@
 /*
- * Made by libgdpajit 0.1.0
+ * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=relu arch=sm_80
- * kernel     gdpa_fwd_sm80_d128_bf16_relu_76e81fb6
+ * kernel     gdpa_fwd_sm80_d128_bf16_relu_d1ae5cfb
  * generator  (this version)
  * plan       portable block_m=128 block_n=32 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=65552
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=relu arch=sm_80"
- */
-
-// ---- templates/fwd_portable.cuh
-/*
- * Forward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
- *
- * A block owns kBlockM query rows of one (sequence, head); each warp owns kBlockM / kWarps of them. Keys and values come in tiles
- * of kBlockN through a ring of kStages slots; the copies of a tile run under the math of the kStages - 1 tiles before it, and one
- * barrier a tile tells both that it has arrived and that the slot of the tile before is free.
- *
- *     copies   KV0 | KV1                 | KV2                 | ...
- *     math         | f(Q K0^T) V0        | f(Q K1^T) V1        | ...
- *
- * There is no softmax: nothing is carried from tile to tile but the output sums. Scores live for kSliceN keys at a time.
- */
-
-// ---- templates/activation/relu.cuh
-/*
- * f(x) = max(x, 0), f'(x) = x > 0. Exact; no operation, it rides on the packing instruction.
- */
-
-// ---- templates/numeric.cuh
-/*
- * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
  */
 
 // ---- templates/config_default.cuh, with the values of this kernel
@@ -47,13 +23,6 @@ constexpr int kStages = 2;              // key and value tiles in shared memory 
 constexpr int kMinBlocks = 2;           // blocks an SM
 constexpr int kSmemBytes = 65552;       // dynamic shared memory of a block
 
-// ---- templates/ptx/convert.cuh
-/*
- * Conversions between fp32 and 16-bit types, round to nearest even. PTX ISA, "cvt".
- *
- * Packed results have `low` in the lower half. Values beyond the largest finite fp16 become infinities.
- */
-
 // ---- templates/types.cuh
 /*
  * Fixed-width integer names, those of a 64-bit Linux host: NVRTC compiles the generated source with no header at all.
@@ -67,7 +36,13 @@ using uint32_t = unsigned int;
 using int64_t = long;
 using uint64_t = unsigned long;
 
-// ---- templates/ptx/convert.cuh (continued)
+// ---- templates/ptx/convert.cuh
+/*
+ * Conversions between fp32 and 16-bit types, round to nearest even. PTX ISA, "cvt".
+ *
+ * Packed results have `low` in the lower half. Values beyond the largest finite fp16 become infinities.
+ */
+
 __device__ inline uint32_t cvt_rn_bf16x2_f32(float low, float high)
 {
     uint32_t packed;
@@ -231,7 +206,11 @@ __device__ inline uint32_t tanh_approx_f16x2(uint32_t a)
     return d;
 }
 
-// ---- templates/numeric.cuh (continued)
+// ---- templates/numeric.cuh
+/*
+ * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
+ */
+
 __device__ inline uint32_t pack_input(float low, float high)
 {
     return cvt_rn_bf16x2_f32(low, high);
@@ -277,7 +256,11 @@ __device__ inline uint32_t pack_output(float low, float high)
     return cvt_rn_bf16x2_f32(low, high);
 }
 
-// ---- templates/activation/relu.cuh (continued)
+// ---- templates/activation/relu.cuh
+/*
+ * f(x) = max(x, 0), f'(x) = x > 0. Exact; no operation, it rides on the packing instruction.
+ */
+
 __device__ inline float activation_value(float x, float param)
 {
     return max_nan_f32(x, 0.0f);
@@ -302,14 +285,6 @@ __device__ inline uint32_t activation_pack(float score0, float score1, const Act
 {
     return pack_input_relu(score0 * constants.scale, score1 * constants.scale);
 }
-
-// ---- templates/load_tile.cuh
-/*
- * Copies of a tile's rows from global to shared memory, by all threads of the block.
- *
- * Rows from `valid_rows` on, and columns beyond the head dim up to the next multiple of 16, become zeros: what lies there in global memory
- * (another sequence, NaN) is never read.
- */
 
 // ---- templates/ptx/cp_async.cuh
 /*
@@ -505,7 +480,14 @@ template <int kRows_, int kColumns_> struct SharedTile {
     }
 };
 
-// ---- templates/load_tile.cuh (continued)
+// ---- templates/load_tile.cuh
+/*
+ * Copies of a tile's rows from global to shared memory, by all threads of the block.
+ *
+ * Rows from `valid_rows` on, and columns beyond the head dim up to the next multiple of 16, become zeros: what lies there in global memory
+ * (another sequence, NaN) is never read.
+ */
+
 /* 16 bytes, or zeros. Asynchronous, unless the source may be unaligned. */
 __device__ inline void load_unit(uint32_t address, const uint16_t *source, bool valid)
 {
@@ -664,19 +646,6 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
     return {first, static_cast<int32_t>(length)};
 }
 
-// ---- templates/store_output.cuh
-/*
- * The epilogue: output fragments -> global memory, scaled and rounded once. Rows from valid_rows on are not written.
- *
- * 16-bit results go through shared memory (the query tile's, which nobody reads any more), so that global stores are 16 bytes wide and
- * contiguous; fp32 and unaligned results go straight from the fragments.
- */
-
-// ---- templates/warp_mma.cuh
-/*
- * Products of a warp: its rows of the query tile against keys or values in shared memory. Fragments are those of ptx/mma.cuh.
- */
-
 // ---- templates/ptx/ldmatrix.cuh
 /*
  * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
@@ -728,7 +697,11 @@ __device__ inline void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ---- templates/warp_mma.cuh (continued)
+// ---- templates/warp_mma.cuh
+/*
+ * Products of a warp: its rows of the query tile against keys or values in shared memory. Fragments are those of ptx/mma.cuh.
+ */
+
 constexpr int kWarpRows = kBlockM / kWarps;           // query rows of a warp
 constexpr int kRowTiles = kWarpRows / 16;             // of 16 rows
 constexpr int kDepthSteps = round_up(kHeadDim, 16) / 16; // k16 steps of Q K^T
@@ -805,7 +778,14 @@ __device__ inline void multiply_values_step(float (&output)[kRowTiles][kValueTil
     }
 }
 
-// ---- templates/store_output.cuh (continued)
+// ---- templates/store_output.cuh
+/*
+ * The epilogue: output fragments -> global memory, scaled and rounded once. Rows from valid_rows on are not written.
+ *
+ * 16-bit results go through shared memory (the query tile's, which nobody reads any more), so that global stores are 16 bytes wide and
+ * contiguous; fp32 and unaligned results go straight from the fragments.
+ */
+
 using OutputTile = SharedTile<kBlockM, kHeadDimV>;
 
 __device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTiles][4], float factor,
@@ -854,18 +834,6 @@ __device__ inline void store_output(const float (&output)[kRowTiles][kValueTiles
     store_staged(staging, static_cast<uint16_t *>(target), row_stride, valid_rows);
 }
 
-// ---- templates/tile_schedule.cuh
-/*
- * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
- *
- * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
- * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
- *
- * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
- * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
- * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
- */
-
 // ---- templates/ptx/integer.cuh
 /*
  * Integer helpers that are one instruction. PTX ISA, "Integer Arithmetic Instructions".
@@ -907,7 +875,18 @@ __device__ inline void bar_warp_sync()
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
-// ---- templates/tile_schedule.cuh (continued)
+// ---- templates/tile_schedule.cuh
+/*
+ * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
+ *
+ * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
+ * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
+ *
+ * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
+ * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
+ * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
+ */
+
 struct TileWork {
     int32_t batch; // -1: no such sequence
     int32_t head;
@@ -973,7 +952,20 @@ __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile
     return {batch, of_head.remainder, place * kBlockM};
 }
 
-// ---- templates/fwd_portable.cuh (continued)
+// ---- templates/fwd_portable.cuh
+/*
+ * Forward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
+ *
+ * A block owns kBlockM query rows of one (sequence, head); each warp owns kBlockM / kWarps of them. Keys and values come in tiles
+ * of kBlockN through a ring of kStages slots; the copies of a tile run under the math of the kStages - 1 tiles before it, and one
+ * barrier a tile tells both that it has arrived and that the slot of the tile before is free.
+ *
+ *     copies   KV0 | KV1                 | KV2                 | ...
+ *     math         | f(Q K0^T) V0        | f(Q K1^T) V1        | ...
+ *
+ * There is no softmax: nothing is carried from tile to tile but the output sums. Scores live for kSliceN keys at a time.
+ */
+
 using QueryTile = SharedTile<kBlockM, kHeadDim>;
 using KeyTile = SharedTile<kBlockN, kHeadDim>;
 using ValueTile = SharedTile<kBlockN, kHeadDimV>;
@@ -1048,7 +1040,7 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d128_bf16_relu_76e81fb6(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d128_bf16_relu_d1ae5cfb(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

@@ -1,41 +1,27 @@
 /*
- * Made by libgdpajit 0.1.0
+ * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 arch=sm_90a
- * kernel     gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_27e15e8b
+ * kernel     gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_8bd27e51
  * generator  (this version)
  * plan       portable block_m=128 block_n=32 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=90128
  * again      gdpa-jit show source "fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 arch=sm_90a"
  */
 
-// ---- templates/fwd_portable.cuh
-/*
- * Forward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
- *
- * A block owns kBlockM query rows of one (sequence, head); each warp owns kBlockM / kWarps of them. Keys and values come in tiles
- * of kBlockN through a ring of kStages slots; the copies of a tile run under the math of the kStages - 1 tiles before it, and one
- * barrier a tile tells both that it has arrived and that the slot of the tile before is free.
- *
- *     copies   KV0 | KV1                 | KV2                 | ...
- *     math         | f(Q K0^T) V0        | f(Q K1^T) V1        | ...
- *
- * There is no softmax: nothing is carried from tile to tile but the output sums. Scores live for kSliceN keys at a time.
- */
-
-// ---- templates/activation/gelu.cuh
-/*
- * f(x) = x Phi(x), f'(x) = Phi(x) + x phi(x) with the normal distribution function Phi and its density phi. Exact; 12
- * operations, and one special function more for the derivative.
- *
- * Phi(x) = saturate(1/2 + x Q(x^2)) on |x| <= 4.4, where it has become exactly 0 or 1: the polynomial of degree 8 in x^2 is the
- * minimax one for the bound of activations.def (0.41 of it is used), and ends just beyond +-1/2 so that the clamp is exact.
- */
-
-// ---- templates/ptx/math.cuh
-/*
- * Scalar fp32 arithmetic that must be one given instruction, and the special function unit. PTX ISA, "Floating Point
- * Instructions"; the error bounds are the manual's. Plain +, - and * are written as such in the templates.
- */
+// ---- templates/config_default.cuh, with the values of this kernel
+constexpr int kArch = 90;               // compute capability * 10
+constexpr int kHeadDim = 192;           // columns of q and k
+constexpr int kHeadDimV = 128;          // columns of v and o
+constexpr int kWindowLeft = 512;        // keys to the left of the aligned one; -1: unbounded
+constexpr int kWindowRight = 0;         // keys to the right of it; -1: unbounded
+constexpr int kBlockM = 128;            // query rows a block
+constexpr int kBlockN = 32;             // keys a tile
+constexpr int kSliceN = 32;             // keys whose scores are held at a time
+constexpr int kWarps = 4;               // warps a block
+constexpr int kThreads = 128;           // threads a block
+constexpr int kStages = 2;              // key and value tiles in shared memory at a time
+constexpr int kMinBlocks = 2;           // blocks an SM
+constexpr int kSmemBytes = 90128;       // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -50,7 +36,12 @@ using uint32_t = unsigned int;
 using int64_t = long;
 using uint64_t = unsigned long;
 
-// ---- templates/ptx/math.cuh (continued)
+// ---- templates/ptx/math.cuh
+/*
+ * Scalar fp32 arithmetic that must be one given instruction, and the special function unit. PTX ISA, "Floating Point
+ * Instructions"; the error bounds are the manual's. Plain +, - and * are written as such in the templates.
+ */
+
 __device__ inline float fma_rn_f32(float a, float b, float c)
 {
     float d;
@@ -121,7 +112,15 @@ __device__ inline float tanh_approx_f32(float a)
     return d;
 }
 
-// ---- templates/activation/gelu.cuh (continued)
+// ---- templates/activation/gelu.cuh
+/*
+ * f(x) = x Phi(x), f'(x) = Phi(x) + x phi(x) with the normal distribution function Phi and its density phi. Exact; 12
+ * operations, and one special function more for the derivative.
+ *
+ * Phi(x) = saturate(1/2 + x Q(x^2)) on |x| <= 4.4, where it has become exactly 0 or 1: the polynomial of degree 8 in x^2 is the
+ * minimax one for the bound of activations.def (0.41 of it is used), and ends just beyond +-1/2 so that the clamp is exact.
+ */
+
 constexpr float kGeluEnd = 4.4f;
 constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 constexpr float kMinusHalfLog2E = -0.7213475204444817f;
@@ -153,35 +152,6 @@ __device__ inline float activation_derivative(float x, float param)
     // Far out the density is exactly 0, and x times 0 is 0 for every finite x.
     return fma_rn_f32(x, density, normal_distribution(x));
 }
-
-// ---- templates/activation/scaled.cuh
-/*
- * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
- *
- * An activation file defines activation_value and activation_derivative and includes this file, or defines
- * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
- * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
- */
-
-// ---- templates/numeric.cuh
-/*
- * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
- */
-
-// ---- templates/config_default.cuh, with the values of this kernel
-constexpr int kArch = 90;               // compute capability * 10
-constexpr int kHeadDim = 192;           // columns of q and k
-constexpr int kHeadDimV = 128;          // columns of v and o
-constexpr int kWindowLeft = 512;        // keys to the left of the aligned one; -1: unbounded
-constexpr int kWindowRight = 0;         // keys to the right of it; -1: unbounded
-constexpr int kBlockM = 128;            // query rows a block
-constexpr int kBlockN = 32;             // keys a tile
-constexpr int kSliceN = 32;             // keys whose scores are held at a time
-constexpr int kWarps = 4;               // warps a block
-constexpr int kThreads = 128;           // threads a block
-constexpr int kStages = 2;              // key and value tiles in shared memory at a time
-constexpr int kMinBlocks = 2;           // blocks an SM
-constexpr int kSmemBytes = 90128;       // dynamic shared memory of a block
 
 // ---- templates/ptx/convert.cuh
 /*
@@ -277,7 +247,11 @@ __device__ inline uint32_t tanh_approx_f16x2(uint32_t a)
     return d;
 }
 
-// ---- templates/numeric.cuh (continued)
+// ---- templates/numeric.cuh
+/*
+ * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
+ */
+
 __device__ inline uint32_t pack_input(float low, float high)
 {
     return cvt_rn_bf16x2_f32(low, high);
@@ -323,7 +297,15 @@ __device__ inline uint32_t pack_output(float low, float high)
     return cvt_rn_bf16x2_f32(low, high);
 }
 
-// ---- templates/activation/scaled.cuh (continued)
+// ---- templates/activation/scaled.cuh
+/*
+ * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
+ *
+ * An activation file defines activation_value and activation_derivative and includes this file, or defines
+ * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
+ * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
+ */
+
 struct ActivationConstants {
     float scale;    // of the raw score
     float param;    // activation_param
@@ -342,14 +324,6 @@ __device__ inline uint32_t activation_pack(float score0, float score1, const Act
     const float high = activation_value(score1 * constants.scale, constants.param);
     return pack_input(low, high);
 }
-
-// ---- templates/load_tile.cuh
-/*
- * Copies of a tile's rows from global to shared memory, by all threads of the block.
- *
- * Rows from `valid_rows` on, and columns beyond the head dim up to the next multiple of 16, become zeros: what lies there in global memory
- * (another sequence, NaN) is never read.
- */
 
 // ---- templates/ptx/cp_async.cuh
 /*
@@ -545,7 +519,14 @@ template <int kRows_, int kColumns_> struct SharedTile {
     }
 };
 
-// ---- templates/load_tile.cuh (continued)
+// ---- templates/load_tile.cuh
+/*
+ * Copies of a tile's rows from global to shared memory, by all threads of the block.
+ *
+ * Rows from `valid_rows` on, and columns beyond the head dim up to the next multiple of 16, become zeros: what lies there in global memory
+ * (another sequence, NaN) is never read.
+ */
+
 /* 16 bytes, or zeros. Asynchronous, unless the source may be unaligned. */
 __device__ inline void load_unit(uint32_t address, const uint16_t *source, bool valid)
 {
@@ -735,19 +716,6 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
     return {first, static_cast<int32_t>(length)};
 }
 
-// ---- templates/store_output.cuh
-/*
- * The epilogue: output fragments -> global memory, scaled and rounded once. Rows from valid_rows on are not written.
- *
- * 16-bit results go through shared memory (the query tile's, which nobody reads any more), so that global stores are 16 bytes wide and
- * contiguous; fp32 and unaligned results go straight from the fragments.
- */
-
-// ---- templates/warp_mma.cuh
-/*
- * Products of a warp: its rows of the query tile against keys or values in shared memory. Fragments are those of ptx/mma.cuh.
- */
-
 // ---- templates/ptx/ldmatrix.cuh
 /*
  * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
@@ -799,7 +767,11 @@ __device__ inline void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ---- templates/warp_mma.cuh (continued)
+// ---- templates/warp_mma.cuh
+/*
+ * Products of a warp: its rows of the query tile against keys or values in shared memory. Fragments are those of ptx/mma.cuh.
+ */
+
 constexpr int kWarpRows = kBlockM / kWarps;           // query rows of a warp
 constexpr int kRowTiles = kWarpRows / 16;             // of 16 rows
 constexpr int kDepthSteps = round_up(kHeadDim, 16) / 16; // k16 steps of Q K^T
@@ -876,7 +848,14 @@ __device__ inline void multiply_values_step(float (&output)[kRowTiles][kValueTil
     }
 }
 
-// ---- templates/store_output.cuh (continued)
+// ---- templates/store_output.cuh
+/*
+ * The epilogue: output fragments -> global memory, scaled and rounded once. Rows from valid_rows on are not written.
+ *
+ * 16-bit results go through shared memory (the query tile's, which nobody reads any more), so that global stores are 16 bytes wide and
+ * contiguous; fp32 and unaligned results go straight from the fragments.
+ */
+
 using OutputTile = SharedTile<kBlockM, kHeadDimV>;
 
 __device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTiles][4], float factor,
@@ -925,18 +904,6 @@ __device__ inline void store_output(const float (&output)[kRowTiles][kValueTiles
     store_staged(staging, static_cast<uint16_t *>(target), row_stride, valid_rows);
 }
 
-// ---- templates/tile_schedule.cuh
-/*
- * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
- *
- * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
- * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
- *
- * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
- * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
- * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
- */
-
 // ---- templates/ptx/integer.cuh
 /*
  * Integer helpers that are one instruction. PTX ISA, "Integer Arithmetic Instructions".
@@ -978,7 +945,18 @@ __device__ inline void bar_warp_sync()
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
-// ---- templates/tile_schedule.cuh (continued)
+// ---- templates/tile_schedule.cuh
+/*
+ * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
+ *
+ * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
+ * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
+ *
+ * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
+ * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
+ * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
+ */
+
 struct TileWork {
     int32_t batch; // -1: no such sequence
     int32_t head;
@@ -1045,7 +1023,20 @@ __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile
     return {batch, of_head.remainder, place * kBlockM};
 }
 
-// ---- templates/fwd_portable.cuh (continued)
+// ---- templates/fwd_portable.cuh
+/*
+ * Forward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
+ *
+ * A block owns kBlockM query rows of one (sequence, head); each warp owns kBlockM / kWarps of them. Keys and values come in tiles
+ * of kBlockN through a ring of kStages slots; the copies of a tile run under the math of the kStages - 1 tiles before it, and one
+ * barrier a tile tells both that it has arrived and that the slot of the tile before is free.
+ *
+ *     copies   KV0 | KV1                 | KV2                 | ...
+ *     math         | f(Q K0^T) V0        | f(Q K1^T) V1        | ...
+ *
+ * There is no softmax: nothing is carried from tile to tile but the output sums. Scores live for kSliceN keys at a time.
+ */
+
 using QueryTile = SharedTile<kBlockM, kHeadDim>;
 using KeyTile = SharedTile<kBlockN, kHeadDim>;
 using ValueTile = SharedTile<kBlockN, kHeadDimV>;
@@ -1133,7 +1124,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_27e15e8b(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_8bd27e51(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
