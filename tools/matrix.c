@@ -2,7 +2,7 @@
  * The matrices; see matrix.h.
  *
  * `default` is a covering set: every pair of an activation and a head dimension, and every pair of values of any two other
- * factors, so that a fault that needs two options to show is met, without the full product of 163,200 kernels. A row takes
+ * factors, so that a fault that needs two options to show is met, without the full product of 97,920 kernels. A row takes
  * the next pair of the two large factors; each other factor then takes the value that meets most pairs not met before.
  */
 #include "tools/matrix.h"

@@ -1,0 +1,411 @@
+/*
+ * Running one case of verify; see verify_run.h.
+ */
+#include "tools/verify_run.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/compare.h"
+#include "tests/support/half.h"
+#include "tests/support/parallel.h"
+#include "tests/support/random.h"
+#include "tests/support/reference.h"
+
+enum {
+    CHUNK_BLOCKS = 512, /* whose reference is held at a time */
+    UNWRITTEN = 0xff,   /* every byte of an output before the launch */
+};
+
+static void wrong(struct case_result *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The first thing that is wrong is kept. */
+static void wrong(struct case_result *result, const char *format, ...)
+{
+    if (!result->good) {
+        return;
+    }
+    result->good = false;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(result->message, sizeof result->message, format, arguments);
+    va_end(arguments);
+}
+
+static void lost(struct case_result *result, const struct verify_device *device, const char *doing)
+{
+    wrong(result, "%s: %s", doing, device->why(device->self));
+    result->lost = true;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * To the device and back
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static bool buffers_upload(const struct verify_device *device, struct verify_case *made, bool outputs_only,
+                           struct case_result *result)
+{
+    for (int i = 0; i < made->buffer_count; i++) {
+        struct case_buffer *buffer = &made->buffers[i];
+        if (outputs_only && !buffer->output) {
+            continue;
+        }
+        size_t bytes = case_buffer_bytes(buffer);
+        if (buffer->device == NULL && !device->alloc(device->self, bytes, &buffer->device)) {
+            lost(result, device, buffer->name);
+            return false;
+        }
+        if (!device->upload(device->self, buffer->device, buffer->image, bytes)) {
+            lost(result, device, buffer->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void buffers_release(const struct verify_device *device, struct verify_case *made)
+{
+    for (int i = 0; i < made->buffer_count; i++) {
+        if (made->buffers[i].device != NULL) {
+            device->release(device->self, made->buffers[i].device);
+            made->buffers[i].device = NULL;
+        }
+    }
+}
+
+/* The bytes of a buffer as they are on the device; NULL after a failure. */
+static unsigned char *buffer_download(const struct verify_device *device, const struct case_buffer *buffer,
+                                      struct case_result *result)
+{
+    unsigned char *bytes = malloc(case_buffer_bytes(buffer));
+    if (bytes == NULL) {
+        wrong(result, "out of host memory for %s", buffer->name);
+        return NULL;
+    }
+    if (!device->download(device->self, bytes, buffer->device, case_buffer_bytes(buffer))) {
+        lost(result, device, buffer->name);
+        free(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+
+static bool launch(const struct verify_device *device, struct verify_case *made, struct case_result *result)
+{
+    gdpa_args args = case_device_args(made);
+    if (!device->launch(device->self, &args)) {
+        lost(result, device, "launch");
+        return false;
+    }
+    return true;
+}
+
+/* Says where in a buffer the first byte that must not have changed did. */
+static void untouched_check(const struct case_buffer *buffer, const unsigned char *found, const unsigned char *expected,
+                            struct case_result *result)
+{
+    size_t bytes = case_buffer_bytes(buffer);
+    if (!result->good || memcmp(found, expected, bytes) == 0) {
+        return;
+    }
+    size_t at = 0;
+    while (found[at] == expected[at]) {
+        at++;
+    }
+    size_t last = bytes - 1;
+    while (found[last] == expected[last]) {
+        last--;
+    }
+    const char *place = "a part that no sequence owns";
+    if (at < buffer->guard) {
+        place = "the guard before it";
+    } else if (at >= buffer->guard + buffer->payload) {
+        place = "the guard after it";
+    } else if (!buffer->output) {
+        place = "an input";
+    }
+    wrong(result, "%s was written outside the result: %s changed from byte %lld to byte %lld of its memory",
+          buffer->name, place, (long long)at - (long long)buffer->guard, (long long)last - (long long)buffer->guard);
+}
+
+static void inputs_check(const struct verify_device *device, const struct verify_case *made, struct case_result *result)
+{
+    for (int i = 0; i < made->buffer_count && result->good; i++) {
+        const struct case_buffer *buffer = &made->buffers[i];
+        if (!buffer->output) {
+            unsigned char *found = buffer_download(device, buffer, result);
+            if (found != NULL) {
+                untouched_check(buffer, found, buffer->image, result);
+            }
+            free(found);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * The elements of the output
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* The output as it came back, and how to find an element of it. */
+struct output {
+    const struct reference_problem *problem;
+    unsigned char *data; /* of the tensor's first element */
+    int32_t dtype;
+    bool jagged;
+    int64_t heads, dim;
+    int64_t stride_batch, stride_row, stride_head;
+    _Atomic int64_t unwritten, not_finite; /* elements */
+};
+
+static struct output output_describe(const struct reference_problem *problem, unsigned char *data)
+{
+    const gdpa_tensor *o = &problem->args->o;
+    struct output output = {.problem = problem, .data = data, .dtype = problem->spec->out_dtype};
+    output.jagged = problem->spec->layout_q == GDPA_LAYOUT_JAGGED;
+    output.heads = problem->args->heads_q;
+    output.dim = problem->spec->head_dim_v;
+    bool strided = (o->flags & GDPA_TENSOR_STRIDES) != 0;
+    output.stride_head = strided ? o->stride_head : output.dim;
+    output.stride_row = strided ? o->stride_row : output.heads * output.dim;
+    output.stride_batch = strided ? o->stride_batch : problem->args->seqlen_q * output.stride_row;
+    return output;
+}
+
+static int64_t output_index(const struct output *output, int64_t b, int64_t first, int64_t row, int64_t head)
+{
+    int64_t base = output->jagged ? first * output->stride_row : b * output->stride_batch;
+    return base + row * output->stride_row + head * output->stride_head;
+}
+
+/* Counts what a sequence's elements hold that they must not, and makes them look unwritten for the check of the rest. */
+static void sequence_blank(int64_t b, int thread, void *user)
+{
+    (void)thread;
+    struct output *output = user;
+    struct reference_sequence sequence = reference_sequence_find(output->problem, b);
+    size_t size = dtype_size(output->dtype);
+    int64_t unwritten = 0;
+    int64_t not_finite = 0;
+    static const unsigned char blank[4] = {UNWRITTEN, UNWRITTEN, UNWRITTEN, UNWRITTEN};
+    for (int64_t row = 0; row < sequence.rows_q; row++) {
+        for (int64_t head = 0; head < output->heads; head++) {
+            int64_t at = output_index(output, b, sequence.first_q, row, head);
+            for (int64_t c = 0; c < output->dim; c++) {
+                unsigned char *element = output->data + (size_t)(at + c) * size;
+                unwritten += memcmp(element, blank, size) == 0 ? 1 : 0;
+                not_finite += isfinite(dtype_load(output->dtype, element, 0)) ? 0 : 1;
+            }
+            memset(output->data + (size_t)at * size, UNWRITTEN, (size_t)output->dim * size);
+        }
+    }
+    output->unwritten += unwritten;
+    output->not_finite += not_finite;
+}
+
+/* Compares the elements of some blocks, which are in order, with their reference. */
+struct comparison {
+    struct compare compare;
+    int64_t sequence; /* that the open group belongs to; -1: none */
+};
+
+static void block_compare(const struct output *output, const struct reference_block *block, const double *exact,
+                          const double *eager, struct comparison *comparison)
+{
+    if (comparison->sequence != block->sequence) {
+        compare_group_end(&comparison->compare);
+        comparison->sequence = block->sequence;
+    }
+    struct reference_sequence sequence = reference_sequence_find(output->problem, block->sequence);
+    for (int64_t r = 0; r < block->rows; r++) {
+        int64_t row = block->first_row + r;
+        int64_t first;
+        int64_t last;
+        reference_visible(output->problem, &sequence, row, &first, &last);
+        int64_t at = output_index(output, block->sequence, sequence.first_q, row, block->head);
+        for (int64_t c = 0; c < output->dim; c++) {
+            struct compare_place place = {block->sequence, block->head, row, c};
+            double ours = dtype_load(output->dtype, output->data, at + c);
+            if (first >= last) {
+                compare_add_zero(&comparison->compare, ours, place);
+            } else {
+                compare_add(&comparison->compare, ours, exact[r * output->dim + c], eager[r * output->dim + c], place);
+            }
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Which blocks
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static double block_flops(const struct reference_problem *problem, const struct reference_block *block)
+{
+    struct reference_sequence sequence = reference_sequence_find(problem, block->sequence);
+    int64_t first;
+    int64_t last;
+    int64_t unused;
+    reference_visible(problem, &sequence, block->first_row, &first, &unused);
+    reference_visible(problem, &sequence, block->first_row + block->rows - 1, &unused, &last);
+    double keys = last > first ? (double)(last - first) : 0;
+    return 2 * keys * REFERENCE_BLOCK_ROWS * (double)(problem->spec->head_dim + 2 * problem->spec->head_dim_v);
+}
+
+static int64_t longest_sequence(const struct reference_problem *problem)
+{
+    int64_t longest = 0;
+    int64_t most = -1;
+    for (int64_t b = 0; b < problem->args->batch; b++) {
+        struct reference_sequence sequence = reference_sequence_find(problem, b);
+        if (sequence.rows_q * sequence.rows_k > most) {
+            most = sequence.rows_q * sequence.rows_k;
+            longest = b;
+        }
+    }
+    return longest;
+}
+
+/* Moves the sample to the front of the list, in order, and returns its size: everything when that is cheap enough. */
+static int64_t blocks_sample(const struct reference_problem *problem, struct reference_block *blocks, int64_t count,
+                             const struct run_options *options)
+{
+    double budget = options->sample_flops > 0 ? options->sample_flops : SAMPLE_FLOPS;
+    double total = 0;
+    for (int64_t n = 0; n < count; n++) {
+        total += block_flops(problem, &blocks[n]);
+    }
+    if (total <= budget) {
+        return count;
+    }
+    int64_t longest = longest_sequence(problem);
+    int64_t chosen = 0;
+    double share = budget / total;
+    for (int64_t n = 0; n < count; n++) {
+        bool always =
+            blocks[n].sequence == 0 || blocks[n].sequence == problem->args->batch - 1 || blocks[n].sequence == longest;
+        double drawn = (double)(random_hash(options->seed, (uint64_t)n) >> 11) * 0x1p-53;
+        if (always || drawn < share) {
+            blocks[chosen++] = blocks[n];
+        }
+    }
+    return chosen;
+}
+
+static bool blocks_check(const struct output *output, const struct reference_block *blocks, int64_t count,
+                         struct comparison *comparison)
+{
+    int64_t block_elements = REFERENCE_BLOCK_ROWS * output->dim;
+    size_t bytes = sizeof(double) * CHUNK_BLOCKS * (size_t)block_elements;
+    double *exact = malloc(bytes);
+    double *eager = malloc(bytes);
+    bool good = exact != NULL && eager != NULL;
+    for (int64_t begin = 0; good && begin < count; begin += CHUNK_BLOCKS) {
+        int64_t some = count - begin < CHUNK_BLOCKS ? count - begin : CHUNK_BLOCKS;
+        good = reference_forward_blocks(output->problem, blocks + begin, some, exact, eager);
+        for (int64_t n = 0; good && n < some; n++) {
+            block_compare(output, &blocks[begin + n], exact + n * block_elements, eager + n * block_elements,
+                          comparison);
+        }
+    }
+    free(exact);
+    free(eager);
+    compare_finish(&comparison->compare);
+    return good;
+}
+
+static void result_take(struct case_result *result, const struct compare *compare)
+{
+    result->elements = compare->count;
+    result->max_error = compare->worst.max_error;
+    result->bound = compare->worst_bound;
+    result->ratio = compare->worst_ratio;
+    result->frobenius = compare_frobenius(compare);
+    if (!compare_holds(compare)) {
+        char text[400];
+        compare_explain(compare, text, sizeof text);
+        wrong(result, "%s", text);
+    }
+}
+
+/* Everything about the output: `found` is the whole buffer as it came back, and is written to. */
+static void output_check(const struct verify_case *made, const struct case_buffer *buffer, unsigned char *found,
+                         const struct run_options *options, struct case_result *result)
+{
+    struct reference_problem problem = {.spec = &made->spec, .args = &made->args, .threads = options->threads};
+    size_t offset = (size_t)((unsigned char *)made->args.o.data - buffer->image);
+    struct output output = output_describe(&problem, found + offset);
+    struct reference_block *blocks = NULL;
+    int64_t count = 0;
+    if (!reference_blocks_list(&problem, &blocks, &count)) {
+        wrong(result, "out of host memory for the reference");
+        return;
+    }
+    int64_t chosen = blocks_sample(&problem, blocks, count, options);
+    result->sampled = chosen < count;
+    struct comparison comparison = {.sequence = -1};
+    compare_init(&comparison.compare, output.dtype, 2);
+    if (blocks_check(&output, blocks, chosen, &comparison)) {
+        result_take(result, &comparison.compare);
+    } else {
+        wrong(result, "out of host memory for the reference");
+    }
+    free(blocks);
+    parallel_for(made->args.batch, options->threads, sequence_blank, &output);
+    if (output.unwritten > 0 || output.not_finite > 0) {
+        wrong(result, "%lld elements of the result were not written, %lld are not finite", (long long)output.unwritten,
+              (long long)output.not_finite);
+    }
+    untouched_check(buffer, found, buffer->image, result);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * The whole
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* Launches once more into a fresh output and compares bits. */
+static void repeat_check(const struct verify_device *device, struct verify_case *made, const struct case_buffer *buffer,
+                         const unsigned char *first, struct case_result *result)
+{
+    if (!buffers_upload(device, made, true, result) || !launch(device, made, result)) {
+        return;
+    }
+    unsigned char *second = buffer_download(device, buffer, result);
+    if (second != NULL && memcmp(first, second, case_buffer_bytes(buffer)) != 0) {
+        wrong(result, "a second launch gave other bits");
+    }
+    free(second);
+}
+
+static void case_judge(const struct verify_device *device, struct verify_case *made, const struct run_options *options,
+                       struct case_result *result)
+{
+    if (!buffers_upload(device, made, false, result) || !launch(device, made, result)) {
+        return;
+    }
+    struct case_buffer *buffer = case_buffer_of(made, made->args.o.data);
+    if (buffer != NULL) {
+        unsigned char *found = buffer_download(device, buffer, result);
+        if (found != NULL) {
+            repeat_check(device, made, buffer, found, result);
+            if (!result->lost) {
+                output_check(made, buffer, found, options, result);
+            }
+        }
+        free(found);
+    }
+    if (!result->lost) {
+        inputs_check(device, made, result);
+    }
+}
+
+struct case_result case_run(const struct verify_device *device, struct verify_case *made,
+                            const struct run_options *options)
+{
+    struct case_result result = {.good = true};
+    case_judge(device, made, options, &result);
+    buffers_release(device, made);
+    return result;
+}
