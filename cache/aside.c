@@ -27,7 +27,7 @@ static int lock_folder(const struct cache_folder *folder)
 {
     int fd = openat(folder->fd, CACHE_LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = MAINTENANCE_OFFSET, .l_len = 1};
-    const struct timespec pause = {0, 20 * 1000 * 1000};
+    const struct timespec pause = {0, 20000000L};
     for (int i = 0; fd >= 0 && i < LOCK_ATTEMPTS; i++) {
         if (fcntl(fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES && errno != EINTR)) {
             break;

@@ -119,34 +119,41 @@ static int shorten(struct pass *pass, int64_t limit)
     }
 }
 
+static int evict_to_target(struct pass *pass, int64_t used, bool *finished)
+{
+    int error = SQLITE_OK;
+    bool freed = true;
+    while (error == SQLITE_OK && freed && used > pass->target && now_ms() < pass->deadline) {
+        error = evict_batch(pass, &freed);
+        if (error == SQLITE_OK) {
+            error = cache_used_bytes(pass->database, &used);
+        }
+    }
+    *finished = !freed || used <= pass->target;
+    return error;
+}
+
 void cache_evict(struct cache *cache, int64_t keep_id)
 {
-    if (cache->limit <= 0) {
+    int64_t total = 0, unused = 0, page_size = 0;
+    int error = cache->limit > 0 ? pages(&cache->database, &total, &unused, &page_size) : SQLITE_OK;
+    if (error == SQLITE_OK && total * page_size <= cache->limit && !cache->evicting) {
         return;
     }
-    int64_t used = 0;
-    int error = cache_used_bytes(&cache->database, &used);
     struct pass pass = {.database = &cache->database,
                         .keep_id = keep_id,
                         .target = cache->limit / 5 * 4,
                         .deadline = now_ms() + BUDGET_MS};
-    if (error == SQLITE_OK && used <= (cache->evicting ? pass.target : cache->limit)) {
-        cache->evicting = false;
-        return;
+    int64_t used = (total - unused) * page_size;
+    if (error == SQLITE_OK && (cache->evicting || used > cache->limit)) {
+        bool finished = false;
+        error = evict_to_target(&pass, used, &finished);
+        cache->evicting = !finished;
     }
-    cache->evicting = true;
-    bool freed = true;
-    while (error == SQLITE_OK && freed && used > pass.target && now_ms() < pass.deadline) {
-        error = evict_batch(&pass, &freed);
-        if (error == SQLITE_OK) {
-            error = cache_used_bytes(&cache->database, &used);
-        }
-    }
-    cache->evicting = error == SQLITE_OK && freed && used > pass.target;
     if (error == SQLITE_OK) {
         error = shorten(&pass, cache->limit);
     }
-    if (error != SQLITE_OK) {
+    if (error != SQLITE_OK && (error & 0xff) != SQLITE_BUSY) {
         (void)cache_failed(cache, error, true, "make room");
     }
 }

@@ -72,12 +72,13 @@ static bool set_state(struct cache *cache, const char *text)
             return true;
         }
     }
-    struct cache_text *added = malloc(sizeof *added + strlen(text) + 1);
+    size_t size = strlen(text) + 1;
+    struct cache_text *added = malloc(sizeof *added + size);
     if (!added) {
         atomic_store(&cache->state, "out of memory");
         return true;
     }
-    strcpy(added->text, text);
+    memcpy(added->text, text, size);
     added->next = cache->states;
     cache->states = added;
     atomic_store(&cache->state, added->text);

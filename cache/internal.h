@@ -8,7 +8,7 @@
 #ifndef GDPA_CACHE_INTERNAL_H
 #define GDPA_CACHE_INTERNAL_H
 
-#include "cache.h"
+#include "cache/cache.h"
 
 #include <pthread.h>
 #include <sqlite3.h>

@@ -354,6 +354,11 @@ static int open_once(const struct cache_folder *folder, bool read_only, bool imm
     }
     database->read_only = sqlite3_db_readonly(database->handle, "main") != 0;
     error = check_schema(database, why);
+    if (error == SQLITE_OK && !database->read_only && sqlite3_db_readonly(database->handle, "main") != 0) {
+        /* A file that claims to be of a later SQLite is read, but never written. We did not make it so. */
+        cache_why(why, "its header names an unknown file format");
+        error = SQLITE_NOTADB;
+    }
     if (error == SQLITE_EMPTY && !database->read_only) {
         error = explain(database, create_schema(database), "cannot make the tables", why);
         if (error == SQLITE_OK) {
