@@ -196,6 +196,16 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"jagged_k", "d=64 act=relu arch=80 layout_k=jagged", "d=64 act=relu arch=80 layout_q=jagged"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"q_in_registers", "d=64 act=relu arch=80", "d=256 act=relu arch=80"},
+        {"wgmma_n32", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n64", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n80", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n96", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n112", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n128", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n160", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n176", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n192", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n256", NULL, "d=64 act=relu arch=80"},
     };
     struct fixture fixture;
     struct sbuf source, why, text;
