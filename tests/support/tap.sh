@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Shell tests print TAP with these functions; sourced by tests/*/test_*.sh.
 #
 #     tap_test NAME COMMAND...    one test: passes when the command ends with 0; its output is shown when it does not
