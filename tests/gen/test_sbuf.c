@@ -8,7 +8,7 @@
 #include "tests/gen/gen_test.h"
 
 /* An allocation that is too large has to fail under the address sanitizer as it does without. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
