@@ -374,6 +374,24 @@ gdpa_status context_devices(gdpa_ctx *ctx, struct driver **driver, struct sbuf *
     return open_once(ctx, &ctx->device_opening, devices_begin, why);
 }
 
+/* The text is what was tried; a failure explains itself around it. */
+static gdpa_status nvrtc_search_run(gdpa_ctx *ctx, const struct nvrtc_search *search, struct sbuf *text)
+{
+    struct sbuf tried;
+    sbuf_init(&tried, REPORT_LIMIT / 2);
+    const gdpa_status status = nvrtc_open(search, &ctx->nvrtc, &tried);
+    if (status == GDPA_OK) {
+        sbuf_add(text, tried.text, tried.length);
+    } else {
+        fail(text, status,
+             "no usable NVRTC library (libnvrtc.so of CUDA 12 or later); tried:\n%s"
+             "install a CUDA toolkit or the package nvidia-cuda-nvrtc, or set GDPAJIT_NVRTC",
+             tried.text);
+    }
+    sbuf_deinit(&tried);
+    return status;
+}
+
 static gdpa_status nvrtc_begin(gdpa_ctx *ctx, struct sbuf *text)
 {
     const struct nvrtc_search search = {.path = ctx->nvrtc_path.value,
@@ -381,12 +399,7 @@ static gdpa_status nvrtc_begin(gdpa_ctx *ctx, struct sbuf *text)
                                         .cuda_home = ctx->env.values[ENV_CUDA_HOME],
                                         .cuda_path = ctx->env.values[ENV_CUDA_PATH],
                                         .driver_major = ctx->driver != NULL ? ctx->driver->version / 1000 : 0};
-    sbuf_addstr(text, "no usable NVRTC library (libnvrtc.so of CUDA 12 or later); tried:\n");
-    const gdpa_status status = nvrtc_open(&search, &ctx->nvrtc, text);
-    if (status != GDPA_OK) {
-        sbuf_addstr(text, "install a CUDA toolkit or the package nvidia-cuda-nvrtc, or set GDPAJIT_NVRTC");
-        return status;
-    }
+    TRY(nvrtc_search_run(ctx, &search, text));
     log_write(&ctx->log, GDPA_LOG_INFO, LOG_COMPILE, "NVRTC %s: %s", ctx->nvrtc->version, ctx->nvrtc->path);
     if (search.driver_major != 0 && ctx->nvrtc->major > search.driver_major) {
         log_write(

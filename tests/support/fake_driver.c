@@ -1,0 +1,601 @@
+/*
+ * libfake_driver.so; see fake_driver.h.
+ */
+#include "tests/support/fake_driver.h"
+
+#include <elf.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define DEVICES_MAX 16
+#define CURRENT_NONE (-1)
+
+enum {
+    OK = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    NO_BINARY = 209,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500
+};
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(cuInit)                                                                                                          \
+    X(cuDriverGetVersion)                                                                                              \
+    X(cuDeviceGetCount)                                                                                                \
+    X(cuDeviceGet)                                                                                                     \
+    X(cuDeviceGetName)                                                                                                 \
+    X(cuDeviceGetAttribute)                                                                                            \
+    X(cuCtxGetDevice)                                                                                                  \
+    X(cuCtxPushCurrent_v2)                                                                                             \
+    X(cuCtxPopCurrent_v2)                                                                                              \
+    X(cuStreamGetCtx)                                                                                                  \
+    X(cuGetErrorName)                                                                                                  \
+    X(cuGetErrorString)                                                                                                \
+    X(cuLibraryLoadData)                                                                                               \
+    X(cuLibraryUnload)                                                                                                 \
+    X(cuLibraryGetKernel)                                                                                              \
+    X(cuKernelSetAttribute)                                                                                            \
+    X(cuKernelGetFunction)                                                                                             \
+    X(cuFuncLoad)                                                                                                      \
+    X(cuLaunchKernelEx)                                                                                                \
+    X(cuThreadExchangeStreamCaptureMode)
+
+enum function {
+#define FUNCTION_ENUM(name) F_##name,
+    FUNCTIONS(FUNCTION_ENUM)
+#undef FUNCTION_ENUM
+        FUNCTION_COUNT
+};
+
+static const char *const function_names[FUNCTION_COUNT] = {
+#define FUNCTION_NAME(name) #name,
+    FUNCTIONS(FUNCTION_NAME)
+#undef FUNCTION_NAME
+};
+
+struct CUctx_st {
+    int device;
+};
+struct CUstream_st {
+    int device;
+};
+struct CUkern_st {
+    char name[256];
+    int arch;
+    struct CUlib_st *library;
+};
+struct CUlib_st {
+    uint32_t magic;
+    struct CUkern_st kernel;
+};
+#define LIBRARY_MAGIC UINT32_C(0x6c696221)
+
+struct config {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    struct CUstream_st *stream;
+    void *attributes;
+    unsigned attribute_count;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct {
+    int device_count, capabilities[DEVICES_MAX];
+    int version;
+    bool initialised, needs_current, launched;
+    long calls[FUNCTION_COUNT], skip[FUNCTION_COUNT];
+    int result[FUNCTION_COUNT];
+    int attribute_calls[DEVICES_MAX];
+    long loaded;
+    int mode_at_load;
+    size_t params_size;
+    struct fake_launch last;
+} state;
+
+static struct CUctx_st contexts[DEVICES_MAX];
+static struct CUstream_st streams[DEVICES_MAX];
+static _Thread_local int current_stack[16] = {CURRENT_NONE};
+static _Thread_local int current_depth;
+static _Thread_local int thread_mode;
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Control
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static int function_find(const char *name)
+{
+    for (int i = 0; i < FUNCTION_COUNT; i++) {
+        if (strcmp(function_names[i], name) == 0) {
+            return i;
+        }
+    }
+    fprintf(stderr, "fake_driver: there is no function %s\n", name);
+    abort();
+}
+
+static void devices_from_text(const char *text)
+{
+    state.device_count = 0;
+    while (*text != '\0' && state.device_count < DEVICES_MAX) {
+        char *end = NULL;
+        state.capabilities[state.device_count++] = (int)strtol(text, &end, 10);
+        text = *end == ',' ? end + 1 : end + strlen(end);
+    }
+}
+
+static void __attribute__((constructor)) reset_unlocked(void)
+{
+    const long loaded = state.loaded;
+    memset(&state, 0, sizeof state);
+    state.loaded = loaded;
+    state.version = 13000;
+    const char *devices = getenv("FAKE_DRIVER_DEVICES");
+    devices_from_text(devices != NULL ? devices : "90");
+    for (int i = 0; i < DEVICES_MAX; i++) {
+        contexts[i].device = i;
+        streams[i].device = i;
+    }
+    const char *fault = getenv("FAKE_DRIVER_FAIL");
+    if (fault != NULL && strchr(fault, ':') != NULL) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(strchr(fault, ':') - fault), fault);
+        state.result[function_find(name)] = atoi(strchr(fault, ':') + 1);
+    }
+}
+
+static void control_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    reset_unlocked();
+    pthread_mutex_unlock(&lock);
+    current_depth = 0;
+    current_stack[0] = CURRENT_NONE;
+    thread_mode = 0;
+}
+
+static void control_devices(int count, const int *capabilities)
+{
+    pthread_mutex_lock(&lock);
+    state.device_count = count;
+    for (int i = 0; i < count; i++) {
+        state.capabilities[i] = capabilities[i];
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void control_version(int version)
+{
+    pthread_mutex_lock(&lock);
+    state.version = version;
+    pthread_mutex_unlock(&lock);
+}
+
+static void control_fail(const char *name, int result, long skip)
+{
+    const int function = function_find(name);
+    pthread_mutex_lock(&lock);
+    state.result[function] = result;
+    state.skip[function] = skip;
+    pthread_mutex_unlock(&lock);
+}
+
+static long control_calls(const char *name)
+{
+    long total = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < FUNCTION_COUNT; i++) {
+        total += name == NULL || strcmp(function_names[i], name) == 0 ? state.calls[i] : 0;
+    }
+    pthread_mutex_unlock(&lock);
+    if (name != NULL) {
+        function_find(name);
+    }
+    return total;
+}
+
+static void control_current(int device)
+{
+    current_stack[current_depth] = device;
+}
+
+static struct CUstream_st *control_stream(int device)
+{
+    return &streams[device];
+}
+
+static void control_needs_current(bool needed)
+{
+    pthread_mutex_lock(&lock);
+    state.needs_current = needed;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool control_last_launch(struct fake_launch *launch)
+{
+    pthread_mutex_lock(&lock);
+    const bool launched = state.launched;
+    *launch = state.last;
+    pthread_mutex_unlock(&lock);
+    return launched;
+}
+
+static long control_loaded(void)
+{
+    pthread_mutex_lock(&lock);
+    const long loaded = state.loaded;
+    pthread_mutex_unlock(&lock);
+    return loaded;
+}
+
+static int control_attribute_calls(int device)
+{
+    pthread_mutex_lock(&lock);
+    const int calls = state.attribute_calls[device];
+    pthread_mutex_unlock(&lock);
+    return calls;
+}
+
+static int control_capture_mode(void)
+{
+    return thread_mode;
+}
+
+static int control_capture_mode_at_load(void)
+{
+    pthread_mutex_lock(&lock);
+    const int mode = state.mode_at_load;
+    pthread_mutex_unlock(&lock);
+    return mode;
+}
+
+static void control_params_size(size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    state.params_size = bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+extern const struct fake_driver fake_driver;
+EXPORT const struct fake_driver fake_driver = {control_reset,
+                                               control_devices,
+                                               control_version,
+                                               control_fail,
+                                               control_calls,
+                                               control_current,
+                                               control_stream,
+                                               control_needs_current,
+                                               control_last_launch,
+                                               control_loaded,
+                                               control_attribute_calls,
+                                               control_capture_mode,
+                                               control_capture_mode_at_load,
+                                               control_params_size};
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * The driver
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* Takes the lock, counts, and gives the result that was asked for. */
+static int enter(enum function function)
+{
+    pthread_mutex_lock(&lock);
+    state.calls[function]++;
+    if (state.result[function] == OK) {
+        return OK;
+    }
+    if (state.skip[function] > 0) {
+        state.skip[function]--;
+        return OK;
+    }
+    return state.result[function];
+}
+
+static int leave(int result)
+{
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* enter() for what needs cuInit. */
+static int enter_started(enum function function)
+{
+    const int result = enter(function);
+    return result == OK && !state.initialised ? NOT_INITIALIZED : result;
+}
+
+static int current_device(void)
+{
+    return current_stack[current_depth];
+}
+
+static bool runs(int capability, int arch)
+{
+    return capability / 10 == arch / 10 && capability >= arch;
+}
+
+/* Prototypes of what is exported; nothing includes them. */
+int cuInit(unsigned flags);
+int cuDriverGetVersion(int *version);
+int cuDeviceGetCount(int *count);
+int cuDeviceGet(int *device, int ordinal);
+int cuDeviceGetName(char *name, int length, int device);
+int cuDeviceGetAttribute(int *value, int attribute, int device);
+int cuCtxGetDevice(int *device);
+int cuCtxPushCurrent_v2(struct CUctx_st *context);
+int cuCtxPopCurrent_v2(struct CUctx_st **context);
+int cuStreamGetCtx(struct CUstream_st *stream, struct CUctx_st **context);
+int cuGetErrorName(int result, const char **name);
+int cuGetErrorString(int result, const char **text);
+int cuLibraryLoadData(struct CUlib_st **library, const void *code, void *jit_options, void **jit_values,
+                      unsigned jit_count, void *options, void **values, unsigned count);
+int cuLibraryUnload(struct CUlib_st *library);
+int cuLibraryGetKernel(struct CUkern_st **kernel, struct CUlib_st *library, const char *name);
+int cuKernelSetAttribute(int attribute, int value, struct CUkern_st *kernel, int device);
+int cuKernelGetFunction(void **function, struct CUkern_st *kernel);
+int cuFuncLoad(void *function);
+int cuLaunchKernelEx(const struct config *config, struct CUkern_st *kernel, void **parameters, void **extra);
+int cuThreadExchangeStreamCaptureMode(int *mode);
+
+EXPORT int cuInit(unsigned flags)
+{
+    int result = enter(F_cuInit);
+    if (result == OK) {
+        result = flags != 0 ? INVALID_VALUE : state.device_count == 0 ? NO_DEVICE : OK;
+        state.initialised = result == OK;
+    }
+    return leave(result);
+}
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+    const int result = enter(F_cuDriverGetVersion);
+    *version = state.version;
+    return leave(result);
+}
+
+EXPORT int cuDeviceGetCount(int *count)
+{
+    const int result = enter_started(F_cuDeviceGetCount);
+    *count = state.device_count;
+    return leave(result);
+}
+
+EXPORT int cuDeviceGet(int *device, int ordinal)
+{
+    int result = enter_started(F_cuDeviceGet);
+    if (result == OK && (ordinal < 0 || ordinal >= state.device_count)) {
+        result = INVALID_VALUE;
+    }
+    *device = ordinal;
+    return leave(result);
+}
+
+EXPORT int cuDeviceGetName(char *name, int length, int device)
+{
+    const int result = enter_started(F_cuDeviceGetName);
+    if (result == OK) {
+        snprintf(name, (size_t)length, "Fake GPU %d", state.capabilities[device]);
+    }
+    return leave(result);
+}
+
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    int result = enter_started(F_cuDeviceGetAttribute);
+    if (result == OK) {
+        const int capability = state.capabilities[device];
+        *value = attribute == 75 ? capability / 10 : capability % 10;
+        result = attribute == 75 || attribute == 76 ? OK : INVALID_VALUE;
+    }
+    return leave(result);
+}
+
+EXPORT int cuCtxGetDevice(int *device)
+{
+    int result = enter_started(F_cuCtxGetDevice);
+    if (result == OK) {
+        *device = current_device();
+        result = current_device() == CURRENT_NONE ? INVALID_CONTEXT : OK;
+    }
+    return leave(result);
+}
+
+EXPORT int cuCtxPushCurrent_v2(struct CUctx_st *context)
+{
+    const int result = enter_started(F_cuCtxPushCurrent_v2);
+    if (result == OK) {
+        current_stack[++current_depth] = context->device;
+    }
+    return leave(result);
+}
+
+EXPORT int cuCtxPopCurrent_v2(struct CUctx_st **context)
+{
+    int result = enter_started(F_cuCtxPopCurrent_v2);
+    if (result == OK && current_depth == 0) {
+        result = INVALID_CONTEXT;
+    } else if (result == OK) {
+        *context = &contexts[current_device()];
+        current_depth--;
+    }
+    return leave(result);
+}
+
+EXPORT int cuStreamGetCtx(struct CUstream_st *stream, struct CUctx_st **context)
+{
+    const int result = enter_started(F_cuStreamGetCtx);
+    if (result == OK) {
+        *context = &contexts[stream->device];
+    }
+    return leave(result);
+}
+
+EXPORT int cuGetErrorName(int result, const char **name)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } known[] = {{OK, "CUDA_SUCCESS"},
+                 {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+                 {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+                 {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+                 {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
+                 {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+                 {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+                 {NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+                 {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+                 {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}};
+    *name = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].number == result) {
+            *name = known[i].name;
+        }
+    }
+    const int own = enter(F_cuGetErrorName);
+    return leave(own != OK ? own : *name == NULL ? INVALID_VALUE : OK);
+}
+
+EXPORT int cuGetErrorString(int result, const char **text)
+{
+    *text = result == OK ? "no error" : "a fault of the fake driver";
+    return leave(enter(F_cuGetErrorString));
+}
+
+EXPORT int cuLibraryLoadData(struct CUlib_st **library, const void *code, void *jit_options, void **jit_values,
+                             unsigned jit_count, void *options, void **values, unsigned count)
+{
+    int result = enter_started(F_cuLibraryLoadData);
+    Elf64_Ehdr header;
+    memcpy(&header, code, sizeof header);
+    state.mode_at_load = thread_mode;
+    if (result == OK && (jit_options != NULL || jit_values != NULL || jit_count != 0 || options != NULL ||
+                         values != NULL || count != 0)) {
+        result = INVALID_VALUE;
+    }
+    if (result == OK && (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != 190)) {
+        result = INVALID_IMAGE;
+    }
+    struct CUlib_st *loaded = result == OK ? calloc(1, sizeof *loaded) : NULL;
+    if (loaded != NULL) {
+        loaded->magic = LIBRARY_MAGIC;
+        loaded->kernel.library = loaded;
+        loaded->kernel.arch = (int)((header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff);
+        state.loaded++;
+        *library = loaded;
+    }
+    return leave(result);
+}
+
+EXPORT int cuLibraryUnload(struct CUlib_st *library)
+{
+    int result = enter_started(F_cuLibraryUnload);
+    if (result == OK && library->magic != LIBRARY_MAGIC) {
+        result = INVALID_HANDLE;
+    }
+    if (result == OK) {
+        library->magic = 0;
+        state.loaded--;
+        free(library);
+    }
+    return leave(result);
+}
+
+EXPORT int cuLibraryGetKernel(struct CUkern_st **kernel, struct CUlib_st *library, const char *name)
+{
+    int result = enter_started(F_cuLibraryGetKernel);
+    if (result == OK && library->magic != LIBRARY_MAGIC) {
+        result = INVALID_HANDLE;
+    }
+    if (result == OK) {
+        snprintf(library->kernel.name, sizeof library->kernel.name, "%s", name);
+        *kernel = &library->kernel;
+    }
+    return leave(result);
+}
+
+EXPORT int cuKernelSetAttribute(int attribute, int value, struct CUkern_st *kernel, int device)
+{
+    int result = enter_started(F_cuKernelSetAttribute);
+    if (device >= 0 && device < DEVICES_MAX) {
+        state.attribute_calls[device]++;
+    }
+    if (result == OK && (kernel->library->magic != LIBRARY_MAGIC || attribute != 8 || value < 0 || device < 0 ||
+                         device >= state.device_count)) {
+        result = INVALID_VALUE;
+    }
+    return leave(result);
+}
+
+EXPORT int cuKernelGetFunction(void **function, struct CUkern_st *kernel)
+{
+    int result = enter_started(F_cuKernelGetFunction);
+    if (result == OK && current_device() == CURRENT_NONE) {
+        result = INVALID_CONTEXT;
+    }
+    *function = kernel;
+    return leave(result);
+}
+
+EXPORT int cuFuncLoad(void *function)
+{
+    const int result = enter_started(F_cuFuncLoad);
+    return leave(function == NULL ? INVALID_HANDLE : result);
+}
+
+static int launch_check(const struct config *config, const struct CUkern_st *kernel, int device)
+{
+    if (config->stream == NULL ? device == CURRENT_NONE : state.needs_current && current_device() == CURRENT_NONE) {
+        return INVALID_CONTEXT;
+    }
+    if (kernel->library->magic != LIBRARY_MAGIC) {
+        return INVALID_HANDLE;
+    }
+    if (!runs(state.capabilities[device], kernel->arch)) {
+        return NO_BINARY;
+    }
+    const bool sane = config->grid_x >= 1 && config->grid_x <= 0x7fffffffu && config->grid_y == 1 &&
+                      config->grid_z == 1 && config->block_x >= 1 && config->block_x <= 1024 && config->block_y == 1 &&
+                      config->block_z == 1 && config->attribute_count == 0;
+    return sane ? OK : INVALID_VALUE;
+}
+
+EXPORT int cuLaunchKernelEx(const struct config *config, struct CUkern_st *kernel, void **parameters, void **extra)
+{
+    int result = enter_started(F_cuLaunchKernelEx);
+    const int device = config->stream != NULL ? config->stream->device : current_device();
+    if (result == OK) {
+        result = extra != NULL ? INVALID_VALUE : launch_check(config, kernel, device);
+    }
+    if (result == OK && state.params_size > 0) {
+        state.launched = true;
+        state.last = (struct fake_launch){.grid = config->grid_x,
+                                          .block = config->block_x,
+                                          .shared_bytes = config->shared_bytes,
+                                          .stream = config->stream,
+                                          .device = device};
+        memcpy(state.last.kernel, kernel->name, sizeof state.last.kernel);
+        memcpy(state.last.params, parameters[0],
+               state.params_size < sizeof state.last.params ? state.params_size : sizeof state.last.params);
+    }
+    return leave(result);
+}
+
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    const int result = enter(F_cuThreadExchangeStreamCaptureMode);
+    if (result == OK) {
+        const int previous = thread_mode;
+        thread_mode = *mode;
+        *mode = previous;
+    }
+    return leave(result);
+}

@@ -1,0 +1,43 @@
+/*
+ * A CUDA driver without a GPU (libfake_driver.so): counts calls, fails when told to, keeps the last launch.
+ *
+ * It refuses what the real one refuses: handles it did not give, code for other devices, launches without a context.
+ * Programs under test are steered by the environment:
+ *     FAKE_DRIVER_DEVICES="90,80"        compute capabilities; none: "90"
+ *     FAKE_DRIVER_FAIL="cuInit:100"      this function gives this result
+ */
+#ifndef GDPA_TESTS_SUPPORT_FAKE_DRIVER_H
+#define GDPA_TESTS_SUPPORT_FAKE_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct CUstream_st;
+
+struct fake_launch {
+    unsigned grid, block, shared_bytes;
+    struct CUstream_st *stream;
+    int device;
+    unsigned char params[1024]; /* what the first kernel parameter points to; its size is the caller's to know */
+    char kernel[256];
+};
+
+/* The exported object `fake_driver`. Any thread may call. */
+struct fake_driver {
+    void (*reset)(void); /* as after loading, with the devices of the environment; loaded libraries stay */
+    void (*devices)(int count, const int *capabilities);
+    void (*version)(int version);                              /* 13000 */
+    void (*fail)(const char *function, int result, long skip); /* after `skip` more calls; result 0: no longer */
+    long (*calls)(const char *function);                       /* NULL: of all functions */
+    void (*current)(int device);                               /* -1: no context is current on this thread */
+    struct CUstream_st *(*stream)(int device);
+    void (*needs_current)(bool needed); /* launches need a current context even with a stream */
+    bool (*last_launch)(struct fake_launch *launch);
+    long (*loaded)(void);               /* libraries that were not unloaded */
+    int (*attribute_calls)(int device); /* cuKernelSetAttribute for it */
+    int (*capture_mode)(void);          /* of this thread */
+    int (*capture_mode_at_load)(void);  /* of the thread that loaded last */
+    void (*params_size)(size_t bytes);  /* to copy at a launch; 0: none */
+};
+
+#endif
