@@ -34,7 +34,7 @@ static inline gdpa_spec spec_of(const char *text)
 {
     struct sbuf why;
     sbuf_init(&why, 4096);
-    gdpa_spec parsed, normalised;
+    gdpa_spec parsed = {0}, normalised = {0};
     if (spec_parse(text, &parsed, &why) != GDPA_OK || spec_normalise(&parsed, true, &normalised, &why) != GDPA_OK) {
         fail_msg("'%s': %s", text, why.text);
     }

@@ -162,52 +162,53 @@ struct change {
     const char *part; /* of the reason; NULL: the plan stays legal */
 };
 
+#define FIELD(name) #name, offsetof(struct kernel_plan, name)
+static const struct change changes[] = {
+    {FIELD(family), 0, "family of the plan is 0"},
+    {FIELD(family), 2, "family of the plan is 2"},
+    {FIELD(block_m), 0, "block_m"},
+    {FIELD(block_m), -128, "block_m"},
+    {FIELD(block_m), 120, "block_m"},
+    {FIELD(block_m), 96, "block_m"}, /* 24 rows for each of 4 warps */
+    {FIELD(block_m), 1040, "block_m"},
+    {FIELD(block_m), 64, NULL},
+    {FIELD(block_m), INT32_MAX, "block_m"},
+    {FIELD(block_n), 0, "block_n"},
+    {FIELD(block_n), 72, "block_n"},
+    {FIELD(block_n), 80, "slice_n"},
+    {FIELD(block_n), 128, NULL},
+    {FIELD(block_n), 1024, "shared memory a block"},
+    {FIELD(slice_n), 0, "slice_n"},
+    {FIELD(slice_n), 8, "slice_n"},
+    {FIELD(slice_n), 48, "does not divide"},
+    {FIELD(slice_n), 128, "slice_n"},
+    {FIELD(slice_n), 16, NULL},
+    {FIELD(warps), 0, "warps"},
+    {FIELD(warps), 3, "block_m"},
+    {FIELD(warps), 33, "warps"},
+    {FIELD(warps), 8, NULL},
+    {FIELD(warps), 16, "block_m"}, /* 8 rows a warp */
+    {FIELD(threads), 64, "threads"},
+    {FIELD(threads), 127, "threads"},
+    {FIELD(stages), 0, "stages"},
+    {FIELD(stages), 1, "stages"},
+    {FIELD(stages), 5, "stages"},
+    {FIELD(stages), 3, NULL},
+    {FIELD(q_in_registers), 2, "q_in_registers"},
+    {FIELD(q_in_registers), -1, "q_in_registers"},
+    {FIELD(q_in_registers), 0, NULL},
+    {FIELD(min_blocks), 0, "min_blocks"},
+    {FIELD(min_blocks), 1, NULL},
+    {FIELD(min_blocks), 8, "shared memory an SM for 8 blocks"},
+    {FIELD(min_blocks), 33, "min_blocks"},
+    {FIELD(smem_bytes), 0, "smem_bytes"},
+    {FIELD(smem_bytes), INT32_MAX, "smem_bytes"},
+};
+#undef FIELD
+
 static void plans_from_elsewhere_are_checked_field_by_field(void **state)
 {
     (void)state;
-#define FIELD(name) #name, offsetof(struct kernel_plan, name)
-    static const struct change changes[] = {
-        {FIELD(family), 0, "family of the plan is 0"},
-        {FIELD(family), 2, "family of the plan is 2"},
-        {FIELD(block_m), 0, "block_m"},
-        {FIELD(block_m), -128, "block_m"},
-        {FIELD(block_m), 120, "block_m"},
-        {FIELD(block_m), 96, "block_m"}, /* 24 rows for each of 4 warps */
-        {FIELD(block_m), 1040, "block_m"},
-        {FIELD(block_m), 64, NULL},
-        {FIELD(block_m), INT32_MAX, "block_m"},
-        {FIELD(block_n), 0, "block_n"},
-        {FIELD(block_n), 72, "block_n"},
-        {FIELD(block_n), 80, "slice_n"},
-        {FIELD(block_n), 128, NULL},
-        {FIELD(block_n), 1024, "shared memory a block"},
-        {FIELD(slice_n), 0, "slice_n"},
-        {FIELD(slice_n), 8, "slice_n"},
-        {FIELD(slice_n), 48, "does not divide"},
-        {FIELD(slice_n), 128, "slice_n"},
-        {FIELD(slice_n), 16, NULL},
-        {FIELD(warps), 0, "warps"},
-        {FIELD(warps), 3, "block_m"},
-        {FIELD(warps), 33, "warps"},
-        {FIELD(warps), 8, NULL},
-        {FIELD(warps), 16, "block_m"}, /* 8 rows a warp */
-        {FIELD(threads), 64, "threads"},
-        {FIELD(threads), 127, "threads"},
-        {FIELD(stages), 0, "stages"},
-        {FIELD(stages), 1, "stages"},
-        {FIELD(stages), 5, "stages"},
-        {FIELD(stages), 3, NULL},
-        {FIELD(q_in_registers), 2, "q_in_registers"},
-        {FIELD(q_in_registers), -1, "q_in_registers"},
-        {FIELD(q_in_registers), 0, NULL},
-        {FIELD(min_blocks), 0, "min_blocks"},
-        {FIELD(min_blocks), 1, NULL},
-        {FIELD(min_blocks), 8, "shared memory an SM for 8 blocks"},
-        {FIELD(min_blocks), 33, "min_blocks"},
-        {FIELD(smem_bytes), 0, "smem_bytes"},
-        {FIELD(smem_bytes), INT32_MAX, "smem_bytes"},
-    };
-#undef FIELD
     struct sbuf why;
     sbuf_init(&why, 4096);
     gdpa_spec spec = spec_of("d=64 act=relu arch=80");
