@@ -44,10 +44,10 @@ static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 3 * 8 + 8 * 4, 
 static_assert(offsetof(struct gdpa_fwd_params, num_tiles) == 176, "as the kernel reads it");
 //@endif
 
-/* What cuTensorMapEncodeTiled writes: opaque. */
-struct gdpa_tensor_map {
+/* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
+struct __attribute__((aligned(64))) gdpa_tensor_map {
     uint64_t words[16];
-} __attribute__((aligned(64)));
+};
 
 /*
  * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
