@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=256 dtype=bf16 activation=softplus window_right=64 arch=sm_103a
- * kernel     gdpa_fwd_sm103_d256_bf16_softplus_wr64_fd0448a8
+ * kernel     gdpa_fwd_sm103_d256_bf16_softplus_wr64_8130747f
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=8 threads=256 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=196624
  * again      gdpa-jit show source "fwd head_dim=256 dtype=bf16 activation=softplus window_right=64 arch=sm_103a"
@@ -649,10 +649,10 @@ struct gdpa_fwd_params {
     int32_t reserved;
 };
 
-/* What cuTensorMapEncodeTiled writes: opaque. */
-struct gdpa_tensor_map {
+/* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
+struct __attribute__((aligned(64))) gdpa_tensor_map {
     uint64_t words[16];
-} __attribute__((aligned(64)));
+};
 
 /*
  * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
@@ -1115,7 +1115,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm103_d256_bf16_softplus_wr64_fd0448a8(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm103_d256_bf16_softplus_wr64_8130747f(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

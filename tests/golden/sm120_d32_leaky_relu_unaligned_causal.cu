@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=32 dtype=bf16 activation=leaky_relu causal align=top_left layout_q=jagged layout_k=jagged unaligned arch=sm_120a
- * kernel     gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_88425add
+ * kernel     gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_e85cd38f
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=2 smem_bytes=24592
  * again      gdpa-jit show source "fwd head_dim=32 dtype=bf16 activation=leaky_relu causal align=top_left layout_q=jagged layout_k=jagged unaligned arch=sm_120a"
@@ -635,10 +635,10 @@ struct gdpa_fwd_params {
     int32_t reserved;
 };
 
-/* What cuTensorMapEncodeTiled writes: opaque. */
-struct gdpa_tensor_map {
+/* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
+struct __attribute__((aligned(64))) gdpa_tensor_map {
     uint64_t words[16];
-} __attribute__((aligned(64)));
+};
 
 /*
  * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
@@ -1106,7 +1106,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_88425add(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_e85cd38f(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

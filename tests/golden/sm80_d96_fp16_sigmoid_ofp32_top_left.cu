@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=96 dtype=fp16 out_dtype=fp32 activation=sigmoid window_left=32 window_right=32 align=top_left arch=sm_80
- * kernel     gdpa_fwd_sm80_d96_fp16_ofp32_sigmoid_wl32_wr32_tl_4b570289
+ * kernel     gdpa_fwd_sm80_d96_fp16_ofp32_sigmoid_wl32_wr32_tl_9c1d3521
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=73744
  * again      gdpa-jit show source "fwd head_dim=96 dtype=fp16 out_dtype=fp32 activation=sigmoid window_left=32 window_right=32 align=top_left arch=sm_80"
@@ -640,10 +640,10 @@ struct gdpa_fwd_params {
     int32_t reserved;
 };
 
-/* What cuTensorMapEncodeTiled writes: opaque. */
-struct gdpa_tensor_map {
+/* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
+struct __attribute__((aligned(64))) gdpa_tensor_map {
     uint64_t words[16];
-} __attribute__((aligned(64)));
+};
 
 /*
  * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
@@ -1087,7 +1087,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d96_fp16_ofp32_sigmoid_wl32_wr32_tl_4b570289(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d96_fp16_ofp32_sigmoid_wl32_wr32_tl_9c1d3521(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

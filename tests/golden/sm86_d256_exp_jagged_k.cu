@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=256 dtype=bf16 activation=exp layout_k=jagged arch=sm_86
- * kernel     gdpa_fwd_sm86_d256_bf16_exp_jk_015fbcdc
+ * kernel     gdpa_fwd_sm86_d256_bf16_exp_jk_1f18a488
  * generator  (this version)
  * plan       portable block_m=64 block_n=32 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=98320
  * again      gdpa-jit show source "fwd head_dim=256 dtype=bf16 activation=exp layout_k=jagged arch=sm_86"
@@ -618,10 +618,10 @@ struct gdpa_fwd_params {
     int32_t reserved;
 };
 
-/* What cuTensorMapEncodeTiled writes: opaque. */
-struct gdpa_tensor_map {
+/* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
+struct __attribute__((aligned(64))) gdpa_tensor_map {
     uint64_t words[16];
-} __attribute__((aligned(64)));
+};
 
 /*
  * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
@@ -1071,7 +1071,7 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm86_d256_bf16_exp_jk_015fbcdc(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm86_d256_bf16_exp_jk_1f18a488(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89
- * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_7eaff7ab
+ * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_28013493
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=16 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=81936
  * again      gdpa-jit show source "fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89"
@@ -627,10 +627,10 @@ struct gdpa_fwd_params {
     int32_t reserved;
 };
 
-/* What cuTensorMapEncodeTiled writes: opaque. */
-struct gdpa_tensor_map {
+/* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
+struct __attribute__((aligned(64))) gdpa_tensor_map {
     uint64_t words[16];
-} __attribute__((aligned(64)));
+};
 
 /*
  * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
@@ -1084,7 +1084,7 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_7eaff7ab(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_28013493(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
