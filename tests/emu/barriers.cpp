@@ -27,6 +27,7 @@ static void complete(NamedBarrier &barrier)
     for (Warp *warp : barrier.waiting) {
         for (Thread *thread : warp->threads) {
             thread->clock.join(barrier.clock);
+            thread->warp->version++;
             make_ready(*thread);
         }
     }

@@ -42,8 +42,7 @@ enum class Wait : uint8_t {
     Barrier,   // wait_value: number of the named barrier
     Mbarrier,  // wait_value: address, wait_detail: parity
     Registers, // setmaxnreg.inc; wait_value: registers asked for
-    Cluster,   // barrier.cluster.wait
-    Spin       // polls global memory
+    Cluster    // barrier.cluster.wait
 };
 
 /* One cp.async. */
@@ -56,9 +55,16 @@ struct Copy {
     bool done; // the data is already there; whoever reads it without a wait is wrong all the same
 };
 
-/* An operation of the bulk copy engine; see bulk_copies.cpp. */
-struct BulkOperation;
-struct WgmmaState;
+struct BulkOperation; // of the bulk copy engine; see bulk.hpp
+struct WgmmaState;    // products under way; see wgmma.cpp
+
+/* The latest wait of a thread, for reports: one with a wrong parity passes at once. */
+struct MbarrierWait {
+    uint32_t address = 0; // 0: none yet
+    uint32_t parity = 0;
+    uint32_t phase = 0;
+    bool passed_at_once = false;
+};
 
 struct Thread {
     Fiber fiber;
@@ -80,7 +86,8 @@ struct Thread {
     std::deque<std::vector<Copy>> copy_groups;
     std::vector<std::shared_ptr<BulkOperation>> open_bulk;
     std::deque<std::vector<std::shared_ptr<BulkOperation>>> bulk_groups;
-    std::string latest_mbarrier_wait; // for reports
+    uint32_t cluster_phase = 0; // of the cluster barrier, at the latest arrival
+    MbarrierWait mbarrier_wait;
 
     uint32_t now() const
     {
@@ -97,6 +104,7 @@ struct Warp {
     uint32_t arrived = 0;
     uint32_t next_lane = 0;
     uint32_t registers = 0; // a thread, after setmaxnreg
+    uint32_t version = 0;   // counts what its threads have learned from others
     bool published = true;  // some lane has passed its clock on since `actor` last ticked
     Thread *threads[kWarpLanes] = {};
 };
@@ -106,6 +114,7 @@ struct Warpgroup {
     uint32_t arrived = 0; // warps at `instruction`
     const Instruction *instruction = nullptr;
     std::shared_ptr<WgmmaState> wgmma;
+    uint32_t time = 0; // clock of `actor`
 };
 
 struct NamedBarrier {
@@ -134,6 +143,7 @@ struct Mbarrier {
 /* Registers of the block that setmaxnreg deals with. */
 struct RegisterPool {
     int64_t free = 0;
+    std::vector<Warp *> waiting;
 };
 
 struct Block {
@@ -171,9 +181,10 @@ struct Block {
 };
 
 struct ClusterBarrier {
-    uint32_t arrived = 0;
+    uint32_t arrived = 0; // threads, in this phase
     uint32_t phase = 0;
     Clock arriving, completed;
+    std::vector<Thread *> waiting;
 };
 
 struct Cluster {
@@ -281,6 +292,7 @@ bool progress_bulk(Cluster &cluster, bool only_if_waited_for);
 void check_thread_exit(Thread &thread);
 void check_block_end(Block &block);
 void check_named_barriers(const Block &block);
+void check_wgmma_end(const Block &block);
 void complete_copy_groups(Thread &thread, size_t keep);
 
 std::string mbarrier_text(const Block &block, uint32_t address);

@@ -61,6 +61,16 @@ class Clock
             mine[i] = mine[i] > theirs[i] ? mine[i] : theirs[i];
         }
     }
+    /* Keeps what both have seen. */
+    void meet(const Clock &other)
+    {
+        uint32_t *mine = values_.data();
+        const uint32_t *theirs = other.values_.data();
+        const size_t count = values_.size();
+        for (size_t i = 0; i < count; ++i) {
+            mine[i] = mine[i] < theirs[i] ? mine[i] : theirs[i];
+        }
+    }
 
   private:
     size_t actors_;

@@ -38,6 +38,57 @@ void sync_warp(const char *name);
 /* bar.sync and bar.arrive. threads 0: all of the block. */
 void barrier(const char *name, uint32_t number, uint32_t threads, bool wait);
 
+/* mbarrier. Addresses may be of another block of the cluster where PTX allows it. */
+void mbarrier_init(const char *name, uint32_t address, uint32_t count);
+void mbarrier_invalidate(const char *name, uint32_t address);
+void mbarrier_fence_init(const char *name);
+void mbarrier_arrive(const char *name, uint32_t address);
+void mbarrier_expect_tx(const char *name, uint32_t address, uint32_t bytes);
+void mbarrier_arrive_expect_tx(const char *name, uint32_t address, uint32_t bytes);
+void mbarrier_wait_parity(const char *name, uint32_t address, uint32_t parity);
+
+/* The bulk copy engine. mask: ranks of a multicast, 0 without. Coordinates: `rank` of them, fastest dimension first. */
+void bulk_load(const char *name, uint32_t shared, const void *global, uint32_t bytes, uint32_t mbarrier, uint32_t mask);
+void bulk_store(const char *name, void *global, uint32_t shared, uint32_t bytes, bool add_f32);
+void tensor_load(const char *name, uint32_t rank, uint32_t shared, const void *map, uint32_t mbarrier,
+                 const int32_t *coordinates, uint32_t mask);
+void tensor_store(const char *name, uint32_t rank, const void *map, uint32_t shared, const int32_t *coordinates,
+                  bool add_f32);
+void bulk_commit_group(const char *name);
+void bulk_wait_group(const char *name, uint32_t pending, bool only_reads);
+void fence_proxy_async(const char *name);
+
+/* wgmma, whole warpgroups. d: columns / 2 registers; a: 4 registers; `mn_major`: the transpose flags. */
+enum class WgmmaType {
+    Bf16,
+    Fp16,
+    E4m3
+};
+void wgmma_fence(const char *name);
+void wgmma_ss(const char *name, WgmmaType type, uint32_t columns, float *d, uint64_t a, uint64_t b, bool accumulate,
+              bool a_mn_major, bool b_mn_major);
+void wgmma_rs(const char *name, WgmmaType type, uint32_t columns, float *d, const uint32_t *a, uint64_t b,
+              bool accumulate, bool b_mn_major);
+void wgmma_commit_group(const char *name);
+void wgmma_wait_group(const char *name, uint32_t pending);
+
+/* Other instructions of whole warps. */
+void store_matrices(const char *name, uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3,
+                    bool transposed);
+void set_registers(const char *name, uint32_t count, bool increase);
+bool elect(const char *name);
+
+/* Clusters. */
+uint32_t cluster_rank();
+uint32_t cluster_size();
+uint32_t map_shared(const char *name, uint32_t address, uint32_t rank);
+void cluster_arrive(const char *name);
+void cluster_wait(const char *name);
+
+/* Atomic operations on global memory. */
+void reduce_add_f32(const char *name, float *address, const float *values, uint32_t count);
+uint32_t atomic_add_u32(const char *name, uint32_t *address, uint32_t value);
+
 } // namespace emu
 
 #endif

@@ -88,33 +88,93 @@ static std::string entry_name(const std::string &source)
     return "";
 }
 
-std::string kernel_translate(const std::string &source, const std::string &path)
+/* What makes a function of templates/ptx/ one that a host compiler cannot compile. */
+static bool is_device_only(const std::string &function)
 {
-    std::string result = "#include \"tests/emu/kernel_prelude.hpp\"\n";
-    result += text("#line 1 \"%s\"\n", path.c_str());
-    std::set<std::string> replaced;
+    for (const char *word : {"asm", "threadIdx", "blockIdx", "gridDim", "__shared__"}) {
+        if (function.find(word) != std::string::npos) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The functions of a section of templates/ptx/ that are plain C++, such as the arithmetic of descriptors. */
+static std::string plain_functions(const std::string &section, int first_line, const std::string &path)
+{
+    std::string result, function;
+    std::istringstream lines(section);
+    std::string line;
+    int start = first_line;
+    for (int number = first_line; std::getline(lines, line); ++number) {
+        function += line + "\n";
+        if (line == "}") {
+            if (!is_device_only(function)) {
+                result += text("#line %d \"%s\"\n", start, path.c_str()) + function;
+            }
+            function.clear();
+            start = number + 1;
+        }
+    }
+    return result;
+}
+
+/* The header with the host bodies of "ptx/name". All widths of wgmma share one. */
+static std::string host_header(const std::string &file)
+{
+    const std::string wgmma = "ptx/wgmma_n";
+    return file.compare(0, wgmma.size(), wgmma) == 0 ? "ptx/wgmma" : file;
+}
+
+struct Section {
+    std::string file; // "" in front of the first marker
+    std::string content;
+    int first_line = 1;
+};
+
+static std::vector<Section> split(const std::string &source)
+{
+    std::vector<Section> sections(1);
     std::istringstream lines(source);
     std::string line;
-    bool skipping = false;
     for (int number = 1; std::getline(lines, line); ++number) {
         const std::string file = marked_file(line);
         if (!file.empty()) {
-            const bool is_ptx = file.compare(0, 4, "ptx/") == 0;
-            const bool skips = is_ptx || file == "types";
-            if (is_ptx && replaced.insert(file).second) {
-                result += text("#include \"tests/emu/%s.hpp\"\n", file.c_str());
-            }
-            if (!skips) {
-                result += text("#line %d \"%s\"\n", number, path.c_str());
-            }
-            skipping = skips;
+            sections.emplace_back();
+            sections.back().file = file;
+            sections.back().first_line = number;
         }
-        if (!skipping) {
-            result += line + "\n";
-        }
+        sections.back().content += line + "\n";
     }
+    return sections;
+}
+
+std::string kernel_translate(const std::string &source, const std::string &path)
+{
     const std::string entry = entry_name(source);
-    return entry.empty() ? "" : result + "EMU_EXPORT(" + entry + ")\n";
+    if (entry.empty()) {
+        return "";
+    }
+    std::string result = "#include \"tests/emu/kernel_prelude.hpp\"\n";
+    if (source.find(".f32.f16.f16 {") != std::string::npos) {
+        result += "#define EMU_WGMMA_TYPE Fp16\n";
+    }
+    std::set<std::string> included;
+    for (const Section &section : split(source)) {
+        if (section.file == "types") {
+            continue;
+        }
+        if (section.file.compare(0, 4, "ptx/") != 0) {
+            result += text("#line %d \"%s\"\n", section.first_line, path.c_str()) + section.content;
+            continue;
+        }
+        const std::string header = host_header(section.file);
+        if (included.insert(header).second) {
+            result += text("#include \"tests/emu/%s.hpp\"\n", header.c_str());
+        }
+        result += plain_functions(section.content, section.first_line, path);
+    }
+    return result + "EMU_EXPORT(" + entry + ")\n";
 }
 
 /* Changes with everything that a compiled kernel depends on. */

@@ -241,7 +241,8 @@ static void reset_thread(Thread &thread)
     thread.copy_groups.clear();
     thread.open_bulk.clear();
     thread.bulk_groups.clear();
-    thread.latest_mbarrier_wait.clear();
+    thread.mbarrier_wait = MbarrierWait();
+    thread.cluster_phase = 0;
 }
 
 static void build_block(Cluster &cluster, Block &block, const Launch &launch)
@@ -295,6 +296,7 @@ void Engine::start_block(Block &block, size_t slot)
     const uint32_t limit = std::min(kRegistersOfSm / launch_.block / 8 * 8, 248u);
     const uint32_t registers = launch_.registers != 0 ? launch_.registers : limit;
     block.registers.free = 0;
+    block.registers.waiting.clear();
     for (Thread &thread : block.threads) {
         reset_thread(thread);
         fiber_prepare(thread.fiber, stacks.at(slot * launch_.block + thread.index), thread_main);
@@ -309,6 +311,7 @@ void Engine::start_block(Block &block, size_t slot)
         group.arrived = 0;
         group.instruction = nullptr;
         group.wgmma.reset();
+        group.time = 0;
     }
 }
 
@@ -333,6 +336,7 @@ void Engine::start(Cluster &cluster, uint32_t index)
     cluster.index = index;
     cluster.running = true;
     cluster.barrier.arrived = cluster.barrier.phase = 0;
+    cluster.barrier.waiting.clear();
     cluster.barrier.arriving.reset();
     cluster.barrier.completed.reset();
     cluster.bulk.clear();
@@ -495,8 +499,6 @@ static std::string wait_text(const Thread &thread)
                     static_cast<long long>(block.registers.free));
     case Wait::Cluster:
         return text("the cluster barrier: %u threads have come", block.cluster->barrier.arrived);
-    case Wait::Spin:
-        return "a value in global memory to change";
     }
     return "?";
 }

@@ -197,6 +197,7 @@ static void execute_sync_warp(Warp &warp)
     for (Thread *thread : warp.threads) {
         thread->clock.join(all);
     }
+    warp.version++;
 }
 
 void sync_warp(const char *name)

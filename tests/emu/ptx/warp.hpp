@@ -16,4 +16,9 @@ inline uint32_t shfl_sync_idx(uint32_t value, uint32_t source)
     return emu::shuffle("shfl_sync_idx", value, source);
 }
 
+inline void bar_warp_sync()
+{
+    emu::sync_warp("bar_warp_sync");
+}
+
 #endif
