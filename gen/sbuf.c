@@ -93,7 +93,7 @@ void sbuf_vaddf(struct sbuf *buffer, const char *format, va_list arguments)
     }
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
+    int length = vsnprintf(NULL, 0, format, again); // NOLINT(clang-analyzer-valist.Uninitialized): it was copied above
     va_end(again);
     if (length < 0) {
         buffer->overflow = true;

@@ -13,7 +13,7 @@ enum { SMALLEST_SIZE = offsetof(gdpa_spec, causal), LARGEST_SIZE = 4096 };
 
 #define KNOWN_FLAGS (GDPA_SPEC_WINDOW_LEFT | GDPA_SPEC_WINDOW_RIGHT)
 
-/* The caller's struct in the size that this library knows; what an older caller's struct lacks is 0. */
+/* The caller's struct in the size that this library knows; what an older caller's struct lacks stays 0 in *copy. */
 static gdpa_status copy_known(const gdpa_spec *spec, gdpa_spec *copy, struct sbuf *why)
 {
     if (spec == NULL) {
@@ -26,7 +26,6 @@ static gdpa_status copy_known(const gdpa_spec *spec, gdpa_spec *copy, struct sbu
                     "spec.size is %zu, this library knows %zu; initialise the spec with GDPA_SPEC_INIT", size,
                     sizeof(*copy));
     }
-    memset(copy, 0, sizeof(*copy));
     memcpy(copy, spec, size < sizeof(*copy) ? size : sizeof(*copy));
     for (size_t i = sizeof(*copy); i < size; ++i) {
         if (((const unsigned char *)spec)[i] != 0) {
@@ -156,7 +155,7 @@ static void normalise_band(gdpa_spec *spec)
 
 gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec *out, struct sbuf *why)
 {
-    gdpa_spec copy;
+    gdpa_spec copy = {0};
     TRY(copy_known(spec, &copy, why));
     TRY(check_fields(&copy, arch_optional, why));
     copy.pass = value_or(copy.pass, GDPA_PASS_FORWARD);

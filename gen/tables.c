@@ -125,21 +125,17 @@ const struct arch_row *arch_find(int number)
     return NULL;
 }
 
-static const void *field_of(const struct option_row *row, const gdpa_spec *spec)
-{
-    return (const unsigned char *)spec + row->offset;
-}
-
+/* Every option is an int32_t. */
 int32_t option_get(const struct option_row *row, const gdpa_spec *spec)
 {
-    int32_t value;
-    memcpy(&value, field_of(row, spec), sizeof(value));
-    return value;
+    const void *field = (const unsigned char *)spec + row->offset;
+    return *(const int32_t *)field;
 }
 
 void option_set(const struct option_row *row, gdpa_spec *spec, int32_t value)
 {
-    memcpy((unsigned char *)spec + row->offset, &value, sizeof(value));
+    void *field = (unsigned char *)spec + row->offset;
+    *(int32_t *)field = value;
 }
 
 const struct option_row *option_find(const char *word, size_t length)

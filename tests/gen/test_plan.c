@@ -62,7 +62,7 @@ static void shared_memory_is_that_of_the_tiles(void **state)
         {"d=40 dv=120 act=relu", 64, 64, 2,
          2 * (64 * 128 + 2 * 64 * (64 + 128)) + 16}, /* the output is the wider one */
         {"d=40 dv=120 act=relu out_dtype=fp32", 64, 64, 2, 2 * (64 * 128 + 2 * 64 * (64 + 128)) + 16},
-        {"d=256 act=relu", 1024, 1024, 4, 2 * (1024 * 256 + 4ll * 1024 * 512) + 16},
+        {"d=256 act=relu", 1024, 1024, 4, 2 * (1024ll * 256 + 4ll * 1024 * 512) + 16},
     };
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         gdpa_spec spec = spec_of(cases[i].spec);

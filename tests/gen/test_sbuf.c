@@ -37,7 +37,7 @@ static void text_grows_by_pieces_and_stays_ended(void **state)
         assert_int_equal(buffer.length, 4 * (i + 1));
         assert_int_equal(buffer.text[buffer.length], '\0');
     }
-    assert_memory_equal(buffer.text + 4 * 1234, "1234", 4);
+    assert_memory_equal(buffer.text + (size_t)4 * 1234, "1234", 4);
     assert_false(buffer.overflow);
     assert_true(buffer.capacity <= buffer.limit + 1);
     sbuf_deinit(&buffer);
