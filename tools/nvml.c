@@ -6,7 +6,6 @@
 #include "tools/progress.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +149,7 @@ static void *sampler_main(void *argument)
             until.tv_nsec -= 1000000000L;
             until.tv_sec++;
         }
-        while (!sampler->stop && pthread_cond_timedwait(&sampler->wake, &sampler->lock, &until) != ETIMEDOUT) {
+        while (!sampler->stop && pthread_cond_timedwait(&sampler->wake, &sampler->lock, &until) == 0) {
         }
     }
     pthread_mutex_unlock(&sampler->lock);

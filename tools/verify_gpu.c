@@ -1,0 +1,140 @@
+/*
+ * The device of verify that is a GPU; see verify_gpu.h.
+ */
+#include "tools/verify_gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/nvml.h"
+#include "tools/tool.h"
+
+static bool device_open(void *self)
+{
+    struct verify_gpu *gpu = self;
+    if (!gpu_open(&gpu->gpu, NULL, gpu->ordinal) || !gpu_stream_create(&gpu->gpu, &gpu->stream)) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gpu->gpu.why);
+        return false;
+    }
+    struct verify_device *device = &gpu->device;
+    snprintf(device->gpu, sizeof device->gpu, "%s", gpu->gpu.name);
+    snprintf(device->slug, sizeof device->slug, "%s", gpu->gpu.slug);
+    snprintf(device->driver, sizeof device->driver, "%d.%d", gpu->gpu.driver_api / 1000,
+             gpu->gpu.driver_api % 1000 / 10);
+    struct nvml nvml;
+    if (nvml_open(&nvml, NULL, gpu->gpu.bus_id)) {
+        snprintf(device->driver, sizeof device->driver, "%s", nvml.driver);
+        nvml_close(&nvml);
+    }
+    if (tool_context(gpu->tool) == NULL) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gdpa_last_error());
+        return false;
+    }
+    return true;
+}
+
+void kernel_facts_fill(gdpa_kernel *kernel, struct kernel_facts *facts)
+{
+    gdpa_kernel_info info = {.size = sizeof info};
+    if (gdpa_kernel_info_get(kernel, &info) != GDPA_OK) {
+        return;
+    }
+    snprintf(facts->spec, sizeof facts->spec, "%s", info.spec);
+    snprintf(facts->source, sizeof facts->source, "%s", info.source_hash);
+    snprintf(facts->nvrtc, sizeof facts->nvrtc, "%s", info.nvrtc);
+    snprintf(facts->target, sizeof facts->target, "%s", info.target);
+    facts->registers = info.registers;
+    facts->spill_bytes = info.spill_bytes;
+    facts->smem_bytes = info.smem_static + info.smem_dynamic;
+}
+
+static bool device_prepare(void *self, const char *spec, gdpa_spec *parsed, struct kernel_facts *facts)
+{
+    struct verify_gpu *gpu = self;
+    gdpa_kernel_release(gpu->kernel);
+    gpu->kernel = NULL;
+    gdpa_spec wanted = GDPA_SPEC_INIT;
+    gdpa_status status = gdpa_spec_parse(spec, &wanted);
+    if (status == GDPA_OK) {
+        status = gdpa_kernel_get(tool_context(gpu->tool), &wanted, &gpu->kernel);
+    }
+    if (status == GDPA_OK) {
+        kernel_facts_fill(gpu->kernel, facts);
+        status = gdpa_kernel_prepare(gpu->kernel);
+    }
+    if (status != GDPA_OK) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gdpa_last_error());
+        return false;
+    }
+    *parsed = wanted;
+    return true;
+}
+
+static bool device_launch(void *self, const gdpa_args *args)
+{
+    struct verify_gpu *gpu = self;
+    if (gdpa_launch(gpu->kernel, args, NULL, 0, gpu->stream) != GDPA_OK) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gdpa_last_error());
+        return false;
+    }
+    if (!gpu_stream_wait(&gpu->gpu, gpu->stream)) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gpu->gpu.why);
+        return false;
+    }
+    return true;
+}
+
+/* Passes the reason of a failing memory call on. */
+static bool passed(struct verify_gpu *gpu, bool good)
+{
+    if (!good) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gpu->gpu.why);
+    }
+    return good;
+}
+
+static bool device_alloc(void *self, size_t bytes, void **memory)
+{
+    struct verify_gpu *gpu = self;
+    return passed(gpu, gpu_alloc(&gpu->gpu, bytes, memory));
+}
+
+static bool device_upload(void *self, void *to, const void *from, size_t bytes)
+{
+    struct verify_gpu *gpu = self;
+    return passed(gpu, gpu_upload(&gpu->gpu, to, from, bytes));
+}
+
+static bool device_download(void *self, void *to, const void *from, size_t bytes)
+{
+    struct verify_gpu *gpu = self;
+    return passed(gpu, gpu_download(&gpu->gpu, to, from, bytes));
+}
+
+static void device_release(void *self, void *memory)
+{
+    struct verify_gpu *gpu = self;
+    gpu_free(&gpu->gpu, memory);
+}
+
+static const char *device_why(void *self)
+{
+    struct verify_gpu *gpu = self;
+    return gpu->why;
+}
+
+void verify_gpu_init(struct verify_gpu *gpu, struct tool *tool, int ordinal)
+{
+    *gpu = (struct verify_gpu){.tool = tool, .ordinal = ordinal};
+    gpu->device = (struct verify_device){
+        .self = gpu,
+        .open = device_open,
+        .alloc = device_alloc,
+        .upload = device_upload,
+        .download = device_download,
+        .prepare = device_prepare,
+        .launch = device_launch,
+        .release = device_release,
+        .why = device_why,
+    };
+}
