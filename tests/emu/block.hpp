@@ -218,6 +218,7 @@ class Engine
     /* Numbers asynchronous operations, with what they are for reports. */
     uint32_t new_operation(const Thread &thread, const char *wrapper);
     std::string operation_name(uint32_t operation) const;
+    std::string operation_place(uint32_t operation) const;
 
     /* Stops the calling fiber until its lane is ready again. */
     void block_thread();

@@ -8,7 +8,8 @@
 
 #include <functional>
 
-namespace emu {
+namespace emu
+{
 
 /* A piece of shared memory that an operation writes or reads, with the mbarrier it signals there (loads only). */
 struct BulkPart {

@@ -13,7 +13,8 @@
 #include <algorithm>
 #include <cstring>
 
-namespace emu {
+namespace emu
+{
 
 static constexpr uint32_t kUnit = 16;
 static constexpr uint32_t kTensorAlignment = 128;
@@ -169,8 +170,8 @@ static void finish_stores(Thread &thread, const std::vector<std::shared_ptr<Bulk
 {
     for (const std::shared_ptr<BulkOperation> &operation : operations) {
         if (operation->counts_as_reader) {
-            fail("leaves the kernel while %s may still read shared memory: missing wait_group.read",
-                 engine->operation_name(operation->number).c_str());
+            fail("leaves the kernel while %s may still read shared memory: missing wait_group.read%s",
+                 engine->operation_name(operation->number).c_str(), engine->operation_place(operation->number).c_str());
         }
         write_store(*operation);
     }
@@ -191,8 +192,8 @@ void check_block_end(Block &block)
     check_wgmma_end(block);
     for (const std::shared_ptr<BulkOperation> &operation : block.cluster->bulk) {
         if (operation->issuer == &block) {
-            fail("block %u ended while %s was still under way", block.index,
-                 engine->operation_name(operation->number).c_str());
+            fail("block %u ended while %s was still under way%s", block.index,
+                 engine->operation_name(operation->number).c_str(), engine->operation_place(operation->number).c_str());
         }
     }
 }
@@ -329,7 +330,8 @@ struct BoxRow {
 };
 
 /* visit(row) for every row of a box at `place`; rows outside the tensor have inside == 0. */
-template <typename Visit> static void for_box_rows(const TensorMap &map, const int32_t (&place)[kMostDimensions], Visit visit)
+template <typename Visit>
+static void for_box_rows(const TensorMap &map, const int32_t (&place)[kMostDimensions], Visit visit)
 {
     uint32_t rows = 1;
     for (uint32_t i = 1; i < kMostDimensions; ++i) {

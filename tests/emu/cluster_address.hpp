@@ -6,7 +6,8 @@
 
 #include "block.hpp"
 
-namespace emu {
+namespace emu
+{
 
 struct SharedPlace {
     Block *block;

@@ -59,11 +59,7 @@ void bulk_wait_group(const char *name, uint32_t pending, bool only_reads);
 void fence_proxy_async(const char *name);
 
 /* wgmma, whole warpgroups. d: columns / 2 registers; a: 4 registers; `mn_major`: the transpose flags. */
-enum class WgmmaType {
-    Bf16,
-    Fp16,
-    E4m3
-};
+enum class WgmmaType { Bf16, Fp16, E4m3 };
 void wgmma_fence(const char *name);
 void wgmma_ss(const char *name, WgmmaType type, uint32_t columns, float *d, uint64_t a, uint64_t b, bool accumulate,
               bool a_mn_major, bool b_mn_major);

@@ -7,7 +7,8 @@
 
 #include <cstring>
 
-namespace emu {
+namespace emu
+{
 
 /* ---------------------------------------------------------------------------------------------------------------
  * stmatrix: the inverse of ldmatrix. Each row is a store of the lane that names its address.
@@ -42,7 +43,8 @@ static void execute_store_matrices(Warp &warp)
     }
 }
 
-void store_matrices(const char *name, uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3, bool transposed)
+void store_matrices(const char *name, uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3,
+                    bool transposed)
 {
     EMU_ENTER(name);
     static const Instruction plain = {"stmatrix", execute_store_matrices};

@@ -11,7 +11,8 @@
 
 #include <algorithm>
 
-namespace emu {
+namespace emu
+{
 
 static constexpr uint32_t kMbarrierBytes = 8;
 static constexpr int64_t kMostArrivals = (1 << 20) - 1;
@@ -24,9 +25,10 @@ std::string mbarrier_text(const Block &block, uint32_t address)
         return text("an mbarrier at 0x%x that does not exist", address);
     }
     const Mbarrier &barrier = found->second;
-    return text("the mbarrier at 0x%x (shared + %u): phase %u is under way, %lld of %u arrivals and %lld bytes are missing",
-                address, address - SharedMemory::kBase, barrier.phase, static_cast<long long>(barrier.pending),
-                barrier.count, static_cast<long long>(barrier.bytes));
+    return text(
+        "the mbarrier at 0x%x (shared + %u): phase %u is under way, %lld of %u arrivals and %lld bytes are missing",
+        address, address - SharedMemory::kBase, barrier.phase, static_cast<long long>(barrier.pending), barrier.count,
+        static_cast<long long>(barrier.bytes));
 }
 
 /* The barrier, if this thread may use it. */
@@ -124,7 +126,8 @@ static void arrive(const SharedPlace &place, Mbarrier &barrier, bool once)
              barrier.phase, place.address, static_cast<long long>(barrier.pending), barrier.count);
     }
     if (barrier.pending == 0) {
-        fail("all %u arrivals of phase %u of the mbarrier at 0x%x have been made (double arrive); it waits for %lld bytes",
+        fail("all %u arrivals of phase %u of the mbarrier at 0x%x have been made (double arrive); it waits for %lld "
+             "bytes",
              barrier.count, barrier.phase, place.address, static_cast<long long>(barrier.bytes));
     }
     publish(self, barrier.arriving);

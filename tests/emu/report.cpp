@@ -97,8 +97,9 @@ void fail(const char *format, ...)
     message += what + source_lines(self.where);
     const MbarrierWait &wait = self.mbarrier_wait;
     if (wait.address != 0) {
-        message += text("\n  the thread's latest wait: parity %u of the mbarrier at 0x%x, when phase %u was under way%s",
-                        wait.parity, wait.address, wait.phase, wait.passed_at_once ? "; it passed at once" : "");
+        message +=
+            text("\n  the thread's latest wait: parity %u of the mbarrier at 0x%x, when phase %u was under way%s",
+                 wait.parity, wait.address, wait.phase, wait.passed_at_once ? "; it passed at once" : "");
     }
     engine->stop(message);
 }

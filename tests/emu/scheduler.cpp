@@ -67,8 +67,13 @@ uint32_t Engine::new_operation(const Thread &thread, const char *wrapper)
 std::string Engine::operation_name(uint32_t operation) const
 {
     const Operation &what = operations_[operation];
-    return text("the %s that thread %u of block %u started%s", what.wrapper, what.thread, what.block,
-                source_lines(what.where).c_str());
+    return text("the %s of thread %u of block %u", what.wrapper, what.thread, what.block);
+}
+
+std::string Engine::operation_place(uint32_t operation) const
+{
+    const std::string lines = source_lines(operations_[operation].where);
+    return lines.empty() ? "" : "\n    it was started at" + lines + "\n    this is";
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -88,8 +93,8 @@ static void thread_main()
     --self.block->live_threads;
     if (warp.arrived != 0 && warp.arrived == warp.live) {
         const Thread &other = *warp.threads[__builtin_ctz(warp.arrived)];
-        fail("left the kernel while the other lanes of the warp wait for it at %s%s", other.instruction->name,
-             source_lines(other.where).c_str());
+        fail("lanes diverge: this one has left the kernel, and others of the warp wait for it at %s%s",
+             other.instruction->name, source_lines(other.where).c_str());
     }
     engine->block_thread();
     __builtin_unreachable();
@@ -199,8 +204,7 @@ void meet(const Instruction &instruction, void *operands)
     warp.ready &= ~(1u << self.lane);
     if (warp.arrived == warp.live) {
         if (warp.live != kAllLanes) {
-            fail("executed by lanes 0x%08x only: the others have left the kernel, but all 32 must take part",
-                 warp.live);
+            fail("lanes diverge: executed by lanes 0x%08x only, the others have left the kernel", warp.live);
         }
         if (warp_complete(warp, instruction)) {
             if (instruction.warpgroup) {
@@ -278,7 +282,9 @@ static void build_block(Cluster &cluster, Block &block, const Launch &launch)
     block.shared = std::make_unique<SharedMemory>(
         launch.shared_bytes, block.bulk_slot() + 1, [](const std::string &what) { fail("%s", what.c_str()); },
         [&cluster](uint16_t who) { return actor_name(cluster, who); },
-        [](uint32_t operation) { return engine->operation_name(operation); });
+        [](uint32_t operation, bool place) {
+            return place ? engine->operation_place(operation) : engine->operation_name(operation);
+        });
 }
 
 void Engine::start_block(Block &block, size_t slot)

@@ -104,13 +104,18 @@ void SharedMemory::check_cell(const Cell &cell, uint32_t address, const Access &
     switch (cell.origin) {
     case Origin::Never:
         if (!write) {
-            report_(text("%s: reads shared byte 0x%x, which was never written in this block", access.wrapper, address));
+            report_(
+                text("%s: reads shared byte 0x%x, which nobody has written yet (missing bar.sync before the read, or "
+                     "bytes that nothing fills)",
+                     access.wrapper, address));
         }
         return;
     case Origin::Pending:
         report_(
-            text("%s: %s shared byte 0x%x while %s is still writing it: a wait for that copy is missing or too early",
-                 access.wrapper, does, address, operation_(cell.operation).c_str()));
+            text("%s: %s shared byte 0x%x while %s is under way: the wait for that copy is missing, or it was started "
+                 "too early%s",
+                 access.wrapper, does, address, operation_(cell.operation, false).c_str(),
+                 operation_(cell.operation, true).c_str()));
         return;
     case Origin::Barrier:
         report_(text("%s: %s shared byte 0x%x, which is part of an mbarrier", access.wrapper, does, address));
@@ -137,8 +142,11 @@ void SharedMemory::check_readers(size_t index, Unit &unit, uint32_t mask, const 
 {
     const uint32_t address = kBase + static_cast<uint32_t>(index) * kUnitBytes;
     if (unit.pending_readers != 0) {
-        report_(text("%s: overwrites shared bytes at 0x%x while %s may still be reading them", access.wrapper, address,
-                     operation_(unit.pending_operation).c_str()));
+        report_(
+            text("%s: overwrites shared bytes at 0x%x while %s may still be reading them (the buffer was released too "
+                 "early)%s",
+                 access.wrapper, address, operation_(unit.pending_operation, false).c_str(),
+                 operation_(unit.pending_operation, true).c_str()));
     }
     if (!unit.was_read) {
         return;

@@ -45,7 +45,8 @@ class SharedMemory
     /* reports: "what happened", to be completed with who and where; does not return. */
     using Report = std::function<void(const std::string &)>;
     using NameActor = std::function<std::string(uint16_t)>;
-    using NameOperation = std::function<std::string(uint32_t)>;
+    using NameOperation =
+        std::function<std::string(uint32_t, bool place)>; // its name; or the lines where it was started
 
     static constexpr uint32_t kBase = 0x400; // never 0, so that address 0 is a fault
 

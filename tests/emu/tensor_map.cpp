@@ -6,7 +6,8 @@
 
 #include <cstring>
 
-namespace emu {
+namespace emu
+{
 
 static constexpr uint64_t kUnit = 16;
 
@@ -14,8 +15,8 @@ static std::string check_dimensions(const TensorMapRequest &request)
 {
     for (uint32_t i = 0; i < request.rank; ++i) {
         if (request.sizes[i] == 0 || request.sizes[i] > uint64_t{1} << 32) {
-            return text("size %llu of dimension %u is not in 1 to 2^32", static_cast<unsigned long long>(request.sizes[i]),
-                        i);
+            return text("size %llu of dimension %u is not in 1 to 2^32",
+                        static_cast<unsigned long long>(request.sizes[i]), i);
         }
         if (request.box[i] == 0 || request.box[i] > 256) {
             return text("box size %u of dimension %u is not in 1 to 256", request.box[i], i);

@@ -7,17 +7,13 @@
 #include <cstdint>
 #include <string>
 
-namespace emu {
+namespace emu
+{
 
 constexpr uint32_t kMostDimensions = 5;
 
 /* The numbers of CUtensorMapSwizzle. */
-enum class Swizzle : uint8_t {
-    None = 0,
-    Bytes32 = 1,
-    Bytes64 = 2,
-    Bytes128 = 3
-};
+enum class Swizzle : uint8_t { None = 0, Bytes32 = 1, Bytes64 = 2, Bytes128 = 3 };
 
 struct TensorMap {
     uint64_t magic;

@@ -7,19 +7,20 @@
 #include "block.hpp"
 #include "device.hpp"
 #include "float_formats.hpp"
-#include "text.hpp"
 #include "tensor_map.hpp"
+#include "text.hpp"
 
 #include <cstring>
 
-namespace emu {
+namespace emu
+{
 
 static constexpr uint32_t kGroupThreads = kWarpgroupWarps * kWarpLanes;
 static constexpr uint32_t kRows = 64;
 static constexpr uint32_t kDepthBytes = 32; // K of one instruction: 16 elements of 16 bits, 32 of 8
 static constexpr uint32_t kMostDepth = 32;
 static constexpr uint32_t kUnit = 16;
-static constexpr uint32_t kCoreBytes = 128; // a core matrix: 8 rows of 16 bytes
+static constexpr uint32_t kCoreBytes = 128;   // a core matrix: 8 rows of 16 bytes
 static const uint32_t kInFlight = 0x7fc0beef; // what accumulator registers hold meanwhile: a NaN
 
 /* The values of an accumulator with products under way, 128 threads x count. */
@@ -111,9 +112,8 @@ static uint32_t span_of(Swizzle swizzle)
 static uint32_t unit_k_major(const Descriptor &d, uint32_t row, uint32_t unit)
 {
     const uint32_t span = span_of(d.swizzle);
-    const uint32_t place = d.swizzle == Swizzle::None
-                               ? row / 8 * d.stride + row % 8 * kUnit + unit * d.leading
-                               : row / 8 * d.stride + row % 8 * span + unit * kUnit;
+    const uint32_t place = d.swizzle == Swizzle::None ? row / 8 * d.stride + row % 8 * kUnit + unit * d.leading
+                                                      : row / 8 * d.stride + row % 8 * span + unit * kUnit;
     return swizzled(d.start + place, d.swizzle);
 }
 
@@ -135,9 +135,10 @@ static void check_descriptor(const Descriptor &d, const char *operand)
     }
     const uint32_t inside = d.start % pattern;
     if (d.swizzle != Swizzle::None && inside >= span_of(d.swizzle)) {
-        fail("the descriptor of %s starts at 0x%x, which is %u bytes into the %u bytes that the swizzle repeats in: the "
-             "start must be aligned to them but for a step along the row",
-             operand, d.start, inside, pattern);
+        fail(
+            "the descriptor of %s starts at 0x%x, which is %u bytes into the %u bytes that the swizzle repeats in: the "
+            "start must be aligned to them but for a step along the row",
+            operand, d.start, inside, pattern);
     }
 }
 
@@ -422,8 +423,8 @@ void wgmma_ss(const char *name, WgmmaType type, uint32_t columns, float *d, uint
     issue_product(name, issue, false);
 }
 
-void wgmma_rs(const char *name, WgmmaType type, uint32_t columns, float *d, const uint32_t *a, uint64_t b, bool accumulate,
-              bool b_mn_major)
+void wgmma_rs(const char *name, WgmmaType type, uint32_t columns, float *d, const uint32_t *a, uint64_t b,
+              bool accumulate, bool b_mn_major)
 {
     EMU_ENTER(name);
     Issue issue = {name, type, columns, d, a, {0, false}, {b, b_mn_major}, accumulate};
@@ -470,7 +471,8 @@ static void check_registers(const Accumulator &sum)
     for (uint32_t thread = 0; sum.poisoned && thread < kGroupThreads; ++thread) {
         for (uint32_t i = 0; i < sum.count; ++i) {
             if (bits_of(sum.registers[thread][i]) != kInFlight) {
-                fail("register %u of an accumulator of thread %u of the warpgroup was written while products were under way",
+                fail("register %u of an accumulator of thread %u of the warpgroup was written while products were "
+                     "under way",
                      i, thread);
             }
         }
@@ -499,7 +501,8 @@ static void execute_wait(Warp &first)
     const Wait128 wait = operands_of_thread<Wait128>(first, 0);
     WgmmaState &state = state_of(first);
     if (wait.pending == 0 && !state.open.empty()) {
-        fail("%s: %zu products were issued and never committed: missing wgmma_commit_group", wait.name, state.open.size());
+        fail("%s: %zu products were issued and never committed: missing wgmma_commit_group", wait.name,
+             state.open.size());
     }
     if (state.groups.size() <= wait.pending) {
         return;
