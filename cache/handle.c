@@ -359,7 +359,9 @@ void cache_note_use(struct cache *cache, const struct cache_key *key)
 static void replace_damaged(struct cache *cache, int error, const char *doing)
 {
     char why[CACHE_WHY_SIZE], problem[CACHE_WHY_SIZE];
-    cache_why(why, "cannot %s: %s (SQLite error %d)", doing, sqlite3_errmsg(cache->database.handle), error);
+    bool told = sqlite3_errcode(cache->database.handle) != SQLITE_OK;
+    cache_why(why, "cannot %s: %s (SQLite error %d)", doing,
+              told ? sqlite3_errmsg(cache->database.handle) : sqlite3_errstr(error), error);
     const struct cache_identity damaged = cache->database.identity;
     bool ours = !cache->database.read_only;
     close_database(cache, false);

@@ -21,7 +21,7 @@
 #define STRINGIFY(number) STRINGIFY_(number)
 
 static const char schema_sql[] =
-    "CREATE TABLE kernel(id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE CHECK(length(key) = 16),"
+    "CREATE TABLE kernel(id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE,"
     " row_hash BLOB NOT NULL, code_hash BLOB NOT NULL, code_size INTEGER NOT NULL, arch INTEGER NOT NULL,"
     " registers INTEGER NOT NULL, spill_bytes INTEGER NOT NULL, stack_bytes INTEGER NOT NULL,"
     " smem_static INTEGER NOT NULL, smem_dynamic INTEGER NOT NULL, threads INTEGER NOT NULL,"
@@ -261,6 +261,8 @@ static int open_handle(const struct cache_folder *folder, bool read_only, bool i
     (void)sqlite3_busy_timeout(database->handle, busy_ms);
     (void)sqlite3_limit(database->handle, SQLITE_LIMIT_LENGTH, (int)CACHE_VALUE_MAX + 4096);
     (void)sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    /* Before the first read, so that only the rights of the file count. */
+    database->read_only = sqlite3_db_readonly(database->handle, "main") != 0;
     database->immutable = immutable;
     database->network = folder->network;
     error = sqlite3_exec(database->handle, connection_sql, NULL, NULL, NULL);
@@ -352,7 +354,6 @@ static int open_once(const struct cache_folder *folder, bool read_only, bool imm
     if (error != SQLITE_OK) {
         return error;
     }
-    database->read_only = sqlite3_db_readonly(database->handle, "main") != 0;
     error = check_schema(database, why);
     if (error == SQLITE_OK && !database->read_only && sqlite3_db_readonly(database->handle, "main") != 0) {
         /* A file that claims to be of a later SQLite is read, but never written. We did not make it so. */
