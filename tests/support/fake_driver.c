@@ -47,6 +47,7 @@ enum {
     X(cuKernelGetFunction)                                                                                             \
     X(cuFuncLoad)                                                                                                      \
     X(cuLaunchKernelEx)                                                                                                \
+    X(cuTensorMapEncodeTiled)                                                                                          \
     X(cuThreadExchangeStreamCaptureMode)
 
 enum function {
@@ -344,6 +345,9 @@ int cuKernelGetFunction(void **function, struct CUkern_st *kernel);
 int cuFuncLoad(void *function);
 int cuLaunchKernelEx(const struct config *config, struct CUkern_st *kernel, void **parameters, void **extra);
 int cuThreadExchangeStreamCaptureMode(int *mode);
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *data, const uint64_t *extents,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                           int swizzle, int promotion, int fill);
 
 EXPORT int cuInit(unsigned flags)
 {
@@ -393,8 +397,8 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
     int result = enter_started(F_cuDeviceGetAttribute);
     if (result == OK) {
         const int capability = state.capabilities[device];
-        *value = attribute == 75 ? capability / 10 : capability % 10;
-        result = attribute == 75 || attribute == 76 ? OK : INVALID_VALUE;
+        *value = attribute == 16 ? 132 : attribute == 75 ? capability / 10 : capability % 10;
+        result = attribute == 16 || attribute == 75 || attribute == 76 ? OK : INVALID_VALUE;
     }
     return leave(result);
 }
@@ -562,9 +566,10 @@ static int launch_check(const struct config *config, const struct CUkern_st *ker
     if (!runs(state.capabilities[device], kernel->arch)) {
         return NO_BINARY;
     }
-    const bool sane = config->grid_x >= 1 && config->grid_x <= 0x7fffffffu && config->grid_y == 1 &&
-                      config->grid_z == 1 && config->block_x >= 1 && config->block_x <= 1024 && config->block_y == 1 &&
-                      config->block_z == 1 && config->attribute_count == 0;
+    const bool sane = config->grid_x >= 1 && config->grid_x <= 0x7fffffffu && config->grid_y >= 1 &&
+                      config->grid_y <= 65535 && config->grid_z == 1 && config->block_x >= 1 &&
+                      config->block_x <= 1024 && config->block_y == 1 && config->block_z == 1 &&
+                      config->attribute_count == 0;
     return sane ? OK : INVALID_VALUE;
 }
 
@@ -578,6 +583,7 @@ EXPORT int cuLaunchKernelEx(const struct config *config, struct CUkern_st *kerne
     if (result == OK && state.params_size > 0) {
         state.launched = true;
         state.last = (struct fake_launch){.grid = config->grid_x,
+                                          .grid_y = config->grid_y,
                                           .block = config->block_x,
                                           .shared_bytes = config->shared_bytes,
                                           .stream = config->stream,
@@ -596,6 +602,30 @@ EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
         const int previous = thread_mode;
         thread_mode = *mode;
         *mode = previous;
+    }
+    return leave(result);
+}
+
+/* Refuses what the manual of cuTensorMapEncodeTiled refuses for 16-bit types; the map names its address and rank. */
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *data, const uint64_t *extents,
+                                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                                  int swizzle, int promotion, int fill)
+{
+    int result = enter(F_cuTensorMapEncodeTiled);
+    bool good = (uintptr_t)map % 64 == 0 && (uintptr_t)data % 16 == 0 && data != NULL && rank >= 1 && rank <= 5 &&
+                (type == 6 || type == 9) && interleave == 0 && swizzle >= 0 && swizzle <= 3 && promotion >= 0 &&
+                promotion <= 3 && fill == 0;
+    for (unsigned i = 0; good && i < rank; i++) {
+        good = extents[i] >= 1 && extents[i] <= (UINT64_C(1) << 32) && box[i] >= 1 && box[i] <= 256 && steps[i] == 1 &&
+               (i == 0 || (strides[i - 1] % 16 == 0 && strides[i - 1] < (UINT64_C(1) << 40)));
+    }
+    if (result == OK && !good) {
+        result = INVALID_VALUE;
+    }
+    if (result == OK) {
+        memset(map, 0, 128);
+        memcpy(map, &data, sizeof data);
+        memcpy((char *)map + sizeof data, &rank, sizeof rank);
     }
     return leave(result);
 }

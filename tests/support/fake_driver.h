@@ -15,7 +15,7 @@
 struct CUstream_st;
 
 struct fake_launch {
-    unsigned grid, block, shared_bytes;
+    unsigned grid, grid_y, block, shared_bytes;
     struct CUstream_st *stream;
     int device;
     unsigned char params[1024]; /* what the first kernel parameter points to; its size is the caller's to know */

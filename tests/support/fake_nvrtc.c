@@ -361,7 +361,7 @@ static int compile(struct program *program, int result, int option_count, const 
     }
     if (result != OK) {
         log_set(program, "%s(7): error: identifier \"mistake\" is undefined\n\n1 error detected in %s.\n",
-                program->name);
+                program->name, program->name);
         return result;
     }
     char entry[512];
