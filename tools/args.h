@@ -106,5 +106,8 @@ void help_print(FILE *out);
 void help_print_command(FILE *out, const struct command *command);
 /* Every command, verb and option, as one object. */
 json_t *help_json(void);
+/* The same as the reference part of docs/cli.md and of the man page. */
+void help_print_markdown(FILE *out);
+void help_print_scdoc(FILE *out);
 
 #endif

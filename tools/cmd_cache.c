@@ -21,12 +21,20 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+/* EXIT_DONE when there is a cache that can be read; otherwise says why not. */
 static int describe(struct tool *tool, gdpa_cache_summary *summary)
 {
     memset(summary, 0, sizeof *summary);
     summary->size = sizeof *summary;
     gdpa_status status = gdpa_cache_describe(tool->ctx, summary);
-    return status == GDPA_OK ? EXIT_DONE : tool_fail(tool, status);
+    if (status != GDPA_OK) {
+        return tool_fail(tool, status);
+    }
+    if (!cache_is_usable(summary)) {
+        tool_error(tool, "there is no usable cache: %s", summary->state);
+        return EXIT_CACHE_TROUBLE;
+    }
+    return EXIT_DONE;
 }
 
 static int stats(struct tool *tool)
@@ -98,7 +106,7 @@ static void print_removed(struct tool *tool, int64_t removed)
         json_set_integer(report, "removed", removed);
         json_print(stdout, report);
     } else {
-        printf("%lld entries removed\n", (long long)removed);
+        printf("%lld %s removed\n", (long long)removed, removed == 1 ? "entry" : "entries");
     }
 }
 

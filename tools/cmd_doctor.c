@@ -3,6 +3,7 @@
  * needs. What is merely absent (a GPU, on a machine that only compiles) is no fault.
  */
 #include "tools/commands.h"
+#include "tools/entries.h"
 #include "tools/facts.h"
 #include "tools/gpu.h"
 #include "tools/json.h"
@@ -122,6 +123,13 @@ static void check_cache(struct doctor *doctor)
         return;
     }
     bool writable = strcmp(summary.state, "read-write") == 0;
+    const char *mode = facts_find(&doctor->facts, "mode");
+    if (!cache_is_usable(&summary)) {
+        bool switched_off = mode != NULL && strncmp(mode, "off", strlen("off")) == 0;
+        add_check(doctor, "cache", switched_off ? CHECK_ABSENT : CHECK_FAILED, EXIT_CACHE_TROUBLE,
+                  tool_strdup(summary.state));
+        return;
+    }
     add_check(doctor, "cache", writable ? CHECK_OK : CHECK_WARNING, EXIT_DONE,
               tool_format("%s, %lld entries, %lld bytes, %s", summary.state, (long long)summary.entries,
                           (long long)summary.bytes, summary.path));

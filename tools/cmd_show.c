@@ -103,7 +103,7 @@ static int get_kernel(struct tool *tool, struct subject *subject)
     gdpa_ctx *ctx = tool_context(tool);
     gdpa_status status = ctx == NULL ? GDPA_E_MEMORY : gdpa_kernel_get(ctx, &subject->spec, &subject->kernel);
     if (status == GDPA_E_NO_DRIVER && subject->spec.arch == 0) {
-        tool_note(tool, "the spec names no architecture; --arch sm_90a, say, needs no GPU");
+        tool_error(tool, "the spec names no architecture; --arch sm_90a, say, needs no GPU");
     }
     return status == GDPA_OK ? EXIT_DONE : tool_fail(tool, status);
 }

@@ -3,6 +3,7 @@
  * is in the cache already is skipped, so a run that was interrupted goes on where it stopped.
  */
 #include "tools/commands.h"
+#include "tools/entries.h"
 #include "tools/json.h"
 #include "tools/limits.h"
 #include "tools/matrix.h"
@@ -252,7 +253,9 @@ static void print_outcome(const struct warm *warm, size_t item, const struct out
                outcome->registers, spec);
     }
     if (outcome->status != GDPA_OK) {
-        tool_error(warm->tool, "%s: %s", spec, outcome->error);
+        bool for_this_gpu = outcome->status == GDPA_E_NO_DRIVER && warm->list.specs[item].arch == 0;
+        tool_error(warm->tool, "%s: %s%s", spec, outcome->error,
+                   for_this_gpu ? "; --arch sm_90a, say, needs no GPU" : "");
     }
 }
 
@@ -368,14 +371,6 @@ static size_t print_spills(const struct warm *warm)
     return count;
 }
 
-static const char *stop_reason(const struct warm *warm)
-{
-    if (tool_interrupted()) {
-        return "interrupted";
-    }
-    return warm->unusable ? "nothing can be compiled here" : "stopped at the first failure (--keep-going does not)";
-}
-
 /* The specs that were not begun. */
 static size_t print_left(const struct warm *warm, const enum pool_state *states)
 {
@@ -397,9 +392,14 @@ static size_t print_left(const struct warm *warm, const enum pool_state *states)
     if (left > LISTED && !warm->tool->json) {
         tool_error(warm->tool, "left: and %zu more", left - LISTED);
     }
-    if (left > 0) {
-        tool_error(warm->tool, "%s: %zu of %zu kernels are left; the same command goes on with them", stop_reason(warm),
-                   left, warm->list.count);
+    size_t count = warm->list.count;
+    if (left > 0 && tool_interrupted()) {
+        tool_error(warm->tool, "interrupted: %zu of %zu kernels left; the same command goes on with them", left, count);
+    } else if (left > 0 && warm->unusable) {
+        tool_error(warm->tool, "no kernel can be compiled here: %zu of %zu left", left, count);
+    } else if (left > 0) {
+        tool_error(warm->tool, "stopped at the first failure: %zu of %zu kernels left; --keep-going does not stop",
+                   left, count);
     }
     return left;
 }
@@ -424,8 +424,8 @@ static void print_summary(const struct warm *warm, size_t left)
     if (warm->tool->quiet) {
         return;
     }
-    printf("%zu kernels: %zu cached, %zu compiled, %zu failed, %zu left; %.1f s, %d at a time\n", total, warm->cached,
-           warm->compiled, warm->failed, left, warm->seconds, warm->jobs);
+    printf("%zu kernel%s: %zu cached, %zu compiled, %zu failed, %zu left; %.1f s, %d at a time\n", total,
+           total == 1 ? "" : "s", warm->cached, warm->compiled, warm->failed, left, warm->seconds, warm->jobs);
     print_slowest(warm);
     print_spills(warm);
 }
@@ -440,8 +440,8 @@ static int check_cache(struct warm *warm)
         return EXIT_CACHE_TROUBLE;
     }
     if (strcmp(summary.state, "read-write") != 0) {
-        tool_error(warm->tool, "the cache %s is %s, so nothing can be kept; choose another by --cache-dir",
-                   summary.path, summary.state);
+        tool_error(warm->tool, "kernels could not be kept: %s%s; --cache-dir chooses another folder",
+                   cache_is_usable(&summary) ? "the cache is " : "", summary.state);
         return EXIT_CACHE_TROUBLE;
     }
     return EXIT_DONE;

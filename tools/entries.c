@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool cache_is_usable(const gdpa_cache_summary *summary)
+{
+    return strcmp(summary->state, "read-write") == 0 || strcmp(summary->state, "read-only") == 0;
+}
+
 static char *copy(const char *text)
 {
     return tool_strdup(text != NULL ? text : "");

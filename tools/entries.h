@@ -13,6 +13,9 @@ struct entry_list {
     size_t count, capacity;
 };
 
+/* Whether a cache can be read. When it cannot, summary->state says why. */
+bool cache_is_usable(const gdpa_cache_summary *summary);
+
 gdpa_status entry_list_read(gdpa_ctx *ctx, struct entry_list *list);
 void entry_list_deinit(struct entry_list *list);
 

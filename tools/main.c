@@ -55,6 +55,14 @@ static int print_help(int argc, char **argv)
         json_print(stdout, help_json());
         return EXIT_DONE;
     }
+    if (has_word(argc, argv, "--markdown")) {
+        help_print_markdown(stdout);
+        return EXIT_DONE;
+    }
+    if (has_word(argc, argv, "--scdoc")) {
+        help_print_scdoc(stdout);
+        return EXIT_DONE;
+    }
     if (name == NULL || strcmp(name, "help") == 0) {
         help_print(stdout);
         return EXIT_DONE;

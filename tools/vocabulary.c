@@ -23,9 +23,12 @@ static const struct {
     const char *table, *name, *aliases;
     int number;
 } choice_values[] = {
-#define CHOICE(table, suffix, number, name, aliases, doc) {#table, name, aliases, number},
+#define PASS(suffix, number, name, aliases, doc) {"PASS", name, aliases, number},
+#define LAYOUT(suffix, number, name, aliases, doc) {"LAYOUT", name, aliases, number},
+#define ALIGN(suffix, number, name, aliases, doc) {"ALIGN", name, aliases, number},
+#define SCHEDULE(suffix, number, name, aliases, doc) {"SCHEDULE", name, aliases, number},
+#define FAMILY(suffix, number, name, aliases, doc) {"FAMILY", name, aliases, number},
 #include "gen/choices.def"
-#undef CHOICE
 #define DTYPE(suffix, number, name, aliases, bytes, is_input) {"DTYPE", name, aliases, number},
 #include "gen/dtypes.def"
 #undef DTYPE

@@ -35,6 +35,9 @@ static void every_value_and_alias_is_parsed_to_a_number_of_its_own(void **state)
         const char *value = NULL;
         const char *aliases = NULL;
         int previous = 0;
+        bool is_choice = strncmp(word->kind, "CHOICE_", strlen("CHOICE_")) == 0;
+        assert_int_equal(spec_word_value(word, 0, NULL) != NULL, is_choice);
+        assert_int_equal(spec_word_value(word, 1, NULL) != NULL, is_choice);
         for (size_t k = 0; (value = spec_word_value(word, k, &aliases)) != NULL; k++) {
             gdpa_spec spec = GDPA_SPEC_INIT;
             bool is_pass = strcmp(word->name, "pass") == 0;

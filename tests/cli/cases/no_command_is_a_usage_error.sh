@@ -1,0 +1,3 @@
+#!/bin/sh
+gdpa-jit >out.txt
+echo "code $?, $(wc -c <out.txt) bytes on stdout"

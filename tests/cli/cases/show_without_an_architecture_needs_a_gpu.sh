@@ -1,0 +1,2 @@
+#!/bin/sh
+gdpa-jit show source head_dim=64 activation=relu

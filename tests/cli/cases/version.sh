@@ -1,0 +1,4 @@
+#!/bin/sh
+gdpa-jit --version
+gdpa-jit -V
+gdpa-jit --version --json
