@@ -10,7 +10,7 @@
 
 enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 1024 };
 
-static const struct plan_family *const families[] = {&plan_portable};
+static const struct plan_family *const families[] = {&plan_portable, &plan_sm90};
 
 static const struct plan_family *family_find(int32_t number)
 {
@@ -72,13 +72,43 @@ static gdpa_status arch_of(const gdpa_spec *spec, const struct arch_row **arch, 
     return *arch != NULL ? GDPA_OK : fail(why, GDPA_E_ARGUMENT, "arch is %d: a plan needs that of a GPU", spec->arch);
 }
 
+/* Why the sm90 family cannot run a spec; NULL: it can. */
+static const char *sm90_refusal(const gdpa_spec *spec)
+{
+    if (spec->arch != 90) {
+        return "wgmma is on sm_90a only";
+    }
+    return spec->unaligned ? "the copy engine needs aligned tensors" : NULL;
+}
+
+/* NULL: the family asked for cannot run the spec. */
+static const struct plan_family *choose_family(const gdpa_spec *spec, struct sbuf *reasons, struct sbuf *why)
+{
+    const char *refusal = sm90_refusal(spec);
+    if (spec->family == GDPA_FAMILY_SM90 && refusal != NULL) {
+        fail(why, GDPA_E_UNSUPPORTED, "family sm90 cannot run this: %s; leave family out, or take portable", refusal);
+        return NULL;
+    }
+    if (spec->family == GDPA_FAMILY_PORTABLE || refusal != NULL) {
+        sbuf_addf(reasons, "reason: family portable: %s\n", refusal != NULL ? refusal : "asked for");
+        return &plan_portable;
+    }
+    sbuf_addf(reasons, "reason: family sm90: wgmma and the copy engine, %s\n",
+              spec->family == GDPA_FAMILY_SM90 ? "asked for" : "the fastest here");
+    return &plan_sm90;
+}
+
 gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch;
     TRY(plan_supports(normalised, why));
     TRY(arch_of(normalised, &arch, why));
     struct kernel_plan made = {0};
-    TRY(plan_portable.make(normalised, &made, reasons, why));
+    const struct plan_family *family = choose_family(normalised, reasons, why);
+    if (family == NULL) {
+        return GDPA_E_UNSUPPORTED;
+    }
+    TRY(family->make(normalised, &made, reasons, why));
     TRY(plan_check(normalised, &made, why));
     *plan = made;
     return GDPA_OK;
@@ -144,8 +174,8 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
     TRY(arch_of(normalised, &arch, why));
     const struct plan_family *family = family_find(plan->family);
     if (family == NULL) {
-        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal is portable (%d)", plan->family,
-                    KERNEL_FAMILY_PORTABLE);
+        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal are portable (%d) and sm90 (%d)",
+                    plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90);
     }
     TRY(check_tiles(plan, why));
     TRY(family->check(normalised, plan, why));

@@ -1,6 +1,6 @@
 /*
- * Plans: which kernel template runs a spec, with which tile sizes, and why. Pure arithmetic; one file an architecture family
- * (plan_portable.c: mma.sync, sm_80 and later).
+ * Plans: which kernel template runs a spec, with which tile sizes, and why. Pure arithmetic; one file a kernel family
+ * (plan_portable.c: mma.sync, sm_80 and later; plan_sm90.c: wgmma and TMA, sm_90a).
  */
 #ifndef GDPA_GEN_PLAN_H
 #define GDPA_GEN_PLAN_H
@@ -8,20 +8,26 @@
 #include "gen/spec.h"
 
 enum kernel_family {
-    KERNEL_FAMILY_PORTABLE = 1, /* templates/fwd_portable.cuh */
+    KERNEL_FAMILY_PORTABLE = GDPA_FAMILY_PORTABLE, /* templates/fwd_portable.cuh */
+    KERNEL_FAMILY_SM90 = GDPA_FAMILY_SM90,         /* templates/fwd_sm90.cuh */
 };
 
 struct kernel_plan {
-    int32_t family;         /* enum kernel_family */
-    int32_t block_m;        /* query rows a block */
-    int32_t block_n;        /* keys a tile */
-    int32_t warps;          /* a block; each owns block_m / warps query rows */
-    int32_t stages;         /* key/value tiles in shared memory at a time */
+    int32_t family;  /* enum kernel_family */
+    int32_t block_m; /* query rows a block */
+    int32_t block_n; /* keys a tile */
+    int32_t warps;   /* a block; portable: each owns block_m / warps query rows; sm90: 4 of them feed the others */
+    int32_t stages;  /* key/value tiles in shared memory at a time */
     int32_t q_in_registers; /* 1: Q fragments are loaded once; 0: re-read from shared memory for each key tile */
     int32_t slice_n;        /* keys whose scores are held at a time, block_n or a part of it */
     int32_t threads;        /* a block */
     int32_t min_blocks;     /* a SM, for __launch_bounds__ */
     int32_t smem_bytes;     /* dynamic shared memory */
+    /* sm90 only; 0 in the portable family. */
+    int32_t query_stages;       /* query tiles in shared memory at a time */
+    int32_t value_columns;      /* head_dim_v rounded up to a width of wgmma */
+    int32_t producer_registers; /* a thread, after setmaxnreg */
+    int32_t consumer_registers;
 };
 
 /* Whether this version has kernels for the pass of a spec, for any arch: GDPA_OK or GDPA_E_UNSUPPORTED. */

@@ -22,6 +22,7 @@ struct plan_family {
 };
 
 extern const struct plan_family plan_portable;
+extern const struct plan_family plan_sm90;
 
 /* Shared memory that each resident block costs beyond what it asks for, on every arch of the table. */
 enum { SMEM_RESERVED_BYTES = 1024 };

@@ -134,7 +134,6 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
 {
     const struct arch_row *arch = arch_find(spec->arch);
     plan->family = KERNEL_FAMILY_PORTABLE;
-    sbuf_addf(reasons, "reason: family portable: mma.sync runs on %s\n", arch->target);
     choose_queries(spec, plan, reasons);
     for (const struct rung *rung = choose_ladder(spec, reasons); rung->block_m > 0; ++rung) {
         plan->block_m = rung->block_m;

@@ -35,10 +35,9 @@ static gdpa_status copy_known(const gdpa_spec *spec, gdpa_spec *copy, struct sbu
                         size, i, sizeof(*copy));
         }
     }
-    if ((copy->flags & ~KNOWN_FLAGS) != 0 || copy->reserved != 0) {
-        return fail(why, GDPA_E_VERSION,
-                    "spec.flags is 0x%x and spec.reserved %d; this library knows the flags 0x%x and no use of reserved",
-                    (unsigned)copy->flags, (int)copy->reserved, KNOWN_FLAGS);
+    if ((copy->flags & ~KNOWN_FLAGS) != 0) {
+        return fail(why, GDPA_E_VERSION, "spec.flags is 0x%x; this library knows 0x%x", (unsigned)copy->flags,
+                    KNOWN_FLAGS);
     }
     copy->size = sizeof(*copy);
     return GDPA_OK;
@@ -165,6 +164,7 @@ gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec 
     copy.layout_q = value_or(copy.layout_q, GDPA_LAYOUT_DENSE);
     copy.layout_k = value_or(copy.layout_k, GDPA_LAYOUT_DENSE);
     copy.schedule = value_or(copy.schedule, GDPA_SCHEDULE_AUTO);
+    copy.family = value_or(copy.family, GDPA_FAMILY_AUTO);
     if (copy.pass == GDPA_PASS_FORWARD) {
         copy.schedule = GDPA_SCHEDULE_AUTO;
         copy.deterministic = 0;

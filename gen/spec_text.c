@@ -47,6 +47,8 @@ static bool is_shown(const gdpa_spec *spec, const struct option_row *row)
         return value != GDPA_LAYOUT_DENSE;
     case OPTION_ID_schedule:
         return value != GDPA_SCHEDULE_AUTO;
+    case OPTION_ID_family:
+        return value != GDPA_FAMILY_AUTO;
     case OPTION_ID_causal:
     case OPTION_ID_deterministic:
     case OPTION_ID_unaligned:

@@ -93,6 +93,11 @@ static const struct choice schedule_choices[] = {
 #include "gen/choices.def"
 };
 
+static const struct choice family_choices[] = {
+#define FAMILY(SUFFIX, number, name, aliases, doc) {number, name, aliases, doc},
+#include "gen/choices.def"
+};
+
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 const struct activation_row *activation_find(int number)
@@ -167,6 +172,8 @@ struct choice_table choice_table(enum option_kind kind)
         return (struct choice_table){layout_choices, COUNT_OF(layout_choices)};
     case OPTION_KIND_CHOICE_SCHEDULE:
         return (struct choice_table){schedule_choices, COUNT_OF(schedule_choices)};
+    case OPTION_KIND_CHOICE_FAMILY:
+        return (struct choice_table){family_choices, COUNT_OF(family_choices)};
     case OPTION_KIND_CHOICE_ARCH:
         return (struct choice_table){arch_choices, COUNT_OF(arch_choices)};
     }

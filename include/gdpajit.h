@@ -195,6 +195,14 @@ typedef enum gdpa_schedule {
     GDPA_SCHEDULE_STATIC = 2   /* tiles in a fixed order */
 } gdpa_schedule;
 
+/* Which kernels: for comparisons and for tracking a fault down. Every family computes the same. */
+typedef enum gdpa_family {
+    GDPA_FAMILY_DEFAULT = 0,  /* auto */
+    GDPA_FAMILY_AUTO = 1,     /* the planner chooses the fastest that can run the spec */
+    GDPA_FAMILY_PORTABLE = 2, /* mma.sync and cp.async: sm_80 and later */
+    GDPA_FAMILY_SM90 = 3      /* wgmma and TMA, warp-specialised: sm_90a; needs aligned tensors */
+} gdpa_family;
+
 /* Bits of gdpa_spec.flags: the field counts although it may be zero. */
 #define GDPA_SPEC_WINDOW_LEFT 0x1u
 #define GDPA_SPEC_WINDOW_RIGHT 0x2u
@@ -226,7 +234,7 @@ typedef struct gdpa_spec {
     int32_t schedule;      /* gdpa_schedule */
     int32_t deterministic; /* 0 or 1: the same bits on every run; the forward always is */
     int32_t unaligned;     /* 1: data and strides need only element alignment; slower */
-    int32_t reserved;      /* 0 */
+    int32_t family;        /* gdpa_family */
 } gdpa_spec;
 
 #ifdef __cplusplus

@@ -121,6 +121,9 @@ static int device_read(const struct driver *driver, int ordinal, struct device *
         result = driver->device_attribute(&minor, CUDA_ATTRIBUTE_MINOR, device->handle);
     }
     if (result == CUDA_OK) {
+        result = driver->device_attribute(&device->sms, CUDA_ATTRIBUTE_SMS, device->handle);
+    }
+    if (result == CUDA_OK) {
         result = driver->device_name(device->name, sizeof device->name, device->handle);
     }
     device->capability = major * 10 + minor;

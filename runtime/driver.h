@@ -33,10 +33,15 @@ enum {
     CUDA_NO_DEVICE = 100,
     CUDA_INVALID_CONTEXT = 201,
     CUDA_NO_BINARY_FOR_GPU = 209,
+    CUDA_ATTRIBUTE_SMS = 16,   /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
     CUDA_ATTRIBUTE_MAJOR = 75, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR */
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_KERNEL_MAX_DYNAMIC_SHARED = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-    CUDA_CAPTURE_RELAXED = 2
+    CUDA_CAPTURE_RELAXED = 2,
+    CUDA_TENSOR_MAP_FLOAT16 = 6, /* CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and BFLOAT16 */
+    CUDA_TENSOR_MAP_BFLOAT16 = 9,
+    CUDA_TENSOR_MAP_SWIZZLE_128B = 3,
+    CUDA_TENSOR_MAP_L2_256B = 3 /* CU_TENSOR_MAP_L2_PROMOTION_L2_256B */
 };
 
 /* X(name, symbol, parameters). Needed. */
@@ -66,12 +71,17 @@ enum {
 /* Used where it is there. */
 #define DRIVER_OPTIONAL_FUNCTIONS(X)                                                                                   \
     X(kernel_function, cuKernelGetFunction, (void **function, struct CUkern_st *kernel))                               \
-    X(function_load, cuFuncLoad, (void *function)) /* CUDA 12.4 */
+    X(function_load, cuFuncLoad, (void *function)) /* CUDA 12.4 */                                                     \
+    X(tensor_map_encode, cuTensorMapEncodeTiled,                                                                       \
+      (void *map, int type, unsigned rank, void *data, const uint64_t *extents, const uint64_t *strides,               \
+       const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion,                         \
+       int fill)) /* CUDA 12.0 */
 
 struct device {
     int handle;     /* CUdevice */
     int capability; /* * 10 */
     int arch;       /* number of the row in archs.def whose code it runs; 0: none */
+    int sms;        /* multiprocessors */
     char name[128];
 };
 

@@ -99,7 +99,7 @@ void gdpa_kernel_release(gdpa_kernel *kernel)
  * Attributes belong to a (kernel, device) pair and their setting takes locks inside the driver: so they are set here, on
  * every device that can run the code, and a launch needs not to know which device it is for.
  */
-static gdpa_status attributes_set(const gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st *function,
+static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st *function,
                                   struct sbuf *why)
 {
     const struct arch_row *row = arch_find(kernel->spec.arch);
@@ -112,6 +112,7 @@ static gdpa_status attributes_set(const gdpa_kernel *kernel, const struct driver
             continue;
         }
         running++;
+        kernel->most_sms = device->sms > (int)kernel->most_sms ? (uint32_t)device->sms : kernel->most_sms;
         const int bytes = kernel->plan.smem_bytes;
         const int result = bytes <= STATIC_SHARED_LIMIT
                                ? CUDA_OK

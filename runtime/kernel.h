@@ -12,6 +12,7 @@ struct gdpa_kernel {
     /* Read by every launch. */
     _Atomic(struct CUkern_st *) function; /* NULL until loaded; `driver` is set before */
     struct driver *driver;
+    uint32_t most_sms; /* of the devices that run the kernel; set with `driver` */
     gdpa_ctx *ctx;
     gdpa_spec spec; /* normalised */
     struct kernel_plan plan;

@@ -44,8 +44,8 @@ static gdpa_status launch_failed(const gdpa_kernel *kernel, int result, const st
     struct sbuf why;
     sbuf_init(&why, 4096);
     driver_fail(kernel->driver, result, &why,
-                "launching %s (%s) with %u blocks of %u threads and %u bytes of shared memory", kernel->name,
-                kernel->target, config->grid_x, config->block_x, config->shared_bytes);
+                "launching %s (%s) with %u x %u blocks of %u threads and %u bytes of shared memory", kernel->name,
+                kernel->target, config->grid_x, config->grid_y, config->block_x, config->shared_bytes);
     if (result == CUDA_NO_BINARY_FOR_GPU) {
         sbuf_addstr(&why, "; the stream is on another device than the kernel is for (devices: ");
         driver_list_devices(kernel->driver, &why);
@@ -79,6 +79,42 @@ static int launch_in_context_of_stream(const gdpa_kernel *kernel, const struct l
     return result;
 }
 
+/* Tensor maps of the boxes, as the kernel reads them. */
+static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct launch_shape *shape,
+                               struct gdpa_fwd_sm90_params *params)
+{
+    static const char *const names[] = {"q", "k", "v"};
+    struct gdpa_tensor_map *const maps[] = {&params->q_map, &params->k_map, &params->v_map};
+    const struct driver *driver = kernel->driver;
+    FAIL_IF(
+        driver->tensor_map_encode == NULL, GDPA_E_DRIVER,
+        "the driver %s (CUDA %d.%d) has no cuTensorMapEncodeTiled, which kernels of family sm90 need; update it, or "
+        "set spec.family to portable",
+        driver->path, driver->version / 1000, driver->version % 1000 / 10);
+    for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
+        const struct tensor_box *box = &shape->boxes[i];
+        const uint32_t extents[TENSOR_BOX_RANK] = {TENSOR_BOX_COLUMNS, box->rows, 1, 1};
+        const uint32_t steps[TENSOR_BOX_RANK] = {1, 1, 1, 1};
+        const int type = box->dtype == GDPA_DTYPE_FP16 ? CUDA_TENSOR_MAP_FLOAT16 : CUDA_TENSOR_MAP_BFLOAT16;
+        const int result = driver->tensor_map_encode(maps[i], type, TENSOR_BOX_RANK, (void *)(uintptr_t)box->data,
+                                                     box->extents, box->strides, extents, steps, 0,
+                                                     CUDA_TENSOR_MAP_SWIZZLE_128B, CUDA_TENSOR_MAP_L2_256B, 0);
+        if (result != CUDA_OK) {
+            struct sbuf why;
+            sbuf_init(&why, 4096);
+            driver_fail(driver, result, &why, "no tensor map describes %s, with strides of %llu, %llu and %llu bytes",
+                        names[i], (unsigned long long)box->strides[0], (unsigned long long)box->strides[1],
+                        (unsigned long long)box->strides[2]);
+            sbuf_addstr(&why, "; set spec.unaligned to do without");
+            error_set_why(GDPA_E_DRIVER, &why);
+            sbuf_deinit(&why);
+            return GDPA_E_DRIVER;
+        }
+    }
+    params->common = shape->params;
+    return GDPA_OK;
+}
+
 static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape, struct CUstream_st *stream)
 {
     struct CUkern_st *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
@@ -86,15 +122,20 @@ static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape,
         TRY(kernel_load(kernel, stream));
         function = atomic_load_explicit(&kernel->function, memory_order_acquire);
     }
-    const struct launch_config config = {.grid_x = shape->grid,
-                                         .grid_y = 1,
+    struct gdpa_fwd_sm90_params boxed;
+    if (shape->boxed) {
+        TRY(maps_encode(kernel, shape, &boxed));
+    }
+    const bool cut = shape->persistent && (shape->grid_y > 1 || shape->grid > kernel->most_sms);
+    const struct launch_config config = {.grid_x = cut ? kernel->most_sms : shape->grid,
+                                         .grid_y = cut ? 1 : shape->grid_y,
                                          .grid_z = 1,
                                          .block_x = shape->block,
                                          .block_y = 1,
                                          .block_z = 1,
                                          .shared_bytes = shape->smem,
                                          .stream = stream};
-    void *parameters[] = {&shape->params};
+    void *parameters[] = {shape->boxed ? (void *)&boxed : (void *)&shape->params};
     int result = kernel->driver->launch(&config, function, parameters, NULL);
     if (result == CUDA_INVALID_CONTEXT && stream != NULL) {
         result = launch_in_context_of_stream(kernel, &config, function, parameters);

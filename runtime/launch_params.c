@@ -463,6 +463,11 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
     filled.grid = grid_y == 0 ? 0 : (uint32_t)((filled.params.num_tiles + grid_y - 1) / grid_y);
     filled.block = (uint32_t)plan->threads;
     filled.smem = (uint32_t)plan->smem_bytes;
+    if (plan->family == KERNEL_FAMILY_SM90 && !empty) {
+        filled.persistent = true;
+        filled.boxed = true;
+        TRY(tensor_boxes_fill(normalised, plan, &filled.params, filled.boxes));
+    }
     *shape = filled;
     return GDPA_OK;
 }

@@ -5,6 +5,7 @@
 #define GDPA_RUNTIME_LAUNCH_PARAMS_H
 
 #include "gen/plan.h"
+#include "runtime/tensor_box.h"
 #include "templates/params.h"
 
 struct launch_shape {
@@ -13,6 +14,9 @@ struct launch_shape {
     uint32_t grid_y; /* 1, but for launches of more than 2^31-1 blocks */
     uint32_t block;  /* threads */
     uint32_t smem;   /* dynamic bytes */
+    bool persistent; /* blocks loop over the tiles: as many as there are SMs are enough */
+    bool boxed;      /* the kernel takes a gdpa_fwd_sm90_params, with the tensor maps of the boxes */
+    struct tensor_box boxes[TENSOR_BOX_COUNT];
 };
 
 /* Checks every argument against the spec (spec.md section 6) and fills *shape; untouched on failure. Sets the last error. */

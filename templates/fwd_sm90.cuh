@@ -7,8 +7,8 @@
  *     producer      Q K0 K1 V0 K2 V1 ... | Q' K0' ...          (asks the copy engine, waits for empty slots only)
  *     consumer w    S = Q K0^T; P = f(S); O += P V0 | S = Q K1^T; ... | store O       on rows 64 w .. 64 w + 63
  *
- * A consumer does not overlap its own products with its activation: the other consumers' products fill the tensor cores meanwhile
- * (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
+ * A consumer overlaps the activation of a slice of P with the product of the slice before; for the rest, the other consumers' products fill
+ * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
  */
 #include "activation.cuh"
 #include "config_default.cuh"
@@ -60,6 +60,8 @@ constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
 constexpr int kOutputs = kValueColumns / 2;  // of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
 constexpr int kKeySteps = kBlockN / 16;
+constexpr int kSliceSteps = kSliceN / 16;
+constexpr int kSlices = kBlockN / kSliceN;
 
 struct Consumer {
     Shared shared;
@@ -79,12 +81,20 @@ struct Consumer {
         return number * 64 + tid_x() / 32 % 4 * 16;
     }
 
-    /* One arrival a warp. */
-    __device__ void release(uint32_t empty_barrier) const
+    /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
+    __device__ void release_tile(uint32_t empty_barrier) const
+    {
+        if (tid_x() % kWarpgroupThreads == 0) {
+            mbarrier_arrive(empty_barrier);
+        }
+    }
+
+    /* The query tile, with the message and the staged output, which each warp reads by itself. */
+    __device__ void release_queries() const
     {
         bar_warp_sync();
         if (lane() == 0) {
-            mbarrier_arrive(empty_barrier);
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
         }
     }
 
@@ -105,31 +115,49 @@ struct Consumer {
         tie(scores);
     }
 
-    __device__ void multiply_values(float (&output)[kOutputs], const uint32_t (&weights)[kKeySteps][4],
-                                    bool accumulate) const
+    /*
+     * O += f(S) V, kSliceN keys at a time: the products of a slice run under the activation of the next one. There is no row maximum
+     * to wait for, so a slice is final as soon as it is activated.
+     */
+    __device__ void activate_and_multiply(float (&output)[kOutputs], const float (&scores)[kScores], uint32_t work,
+                                          int32_t tile, bool accumulate, const ActivationConstants &constants) const
     {
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
-        wgmma_fence();
+        const bool mask = needs_mask(work, tile);
+        uint32_t weights[kKeySteps][4];
 #pragma unroll
-        for (int step = 0; step < kKeySteps; ++step) {
-            wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+        for (int slice = 0; slice < kSlices; ++slice) {
+#pragma unroll
+            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
+                activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
+            }
+            if (mask) {
+                hide_slice(weights, slice, work, tile);
+            }
+            if (slice == 0) {
+                mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
+            }
+            wgmma_fence();
+#pragma unroll
+            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
+                const int step = slice * kSliceSteps + in_slice;
+                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+            }
+            wgmma_commit_group();
         }
-        wgmma_commit_group();
         wgmma_wait_group<0>();
         tie(output);
     }
 
-    __device__ static void activate(uint32_t (&weights)[kKeySteps][4], const float (&scores)[kScores],
+    /* f of the scores of 16 keys -> packed A fragments of P. */
+    __device__ static void activate(uint32_t (&weights)[4], const float (&scores)[kScores], int step,
                                     const ActivationConstants &constants)
     {
 #pragma unroll
-        for (int i = 0; i < kKeySteps * 4; ++i) {
-            weights[i / 4][i % 4] = activation_pack(scores[2 * i], scores[2 * i + 1], constants);
+        for (int i = 0; i < 4; ++i) {
+            weights[i] = activation_pack(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants);
         }
-#pragma unroll
-        for (int step = 0; step < kKeySteps; ++step) {
-            tie(weights[step]);
-        }
+        tie(weights);
     }
 
     /* Whether some pair of this warpgroup's rows and the keys of a tile is hidden or does not exist. */
@@ -145,8 +173,8 @@ struct Consumer {
         return mask;
     }
 
-    /* Zeroes the hidden pairs of a tile. */
-    __device__ void hide_pairs(uint32_t (&weights)[kKeySteps][4], uint32_t work, int32_t tile) const
+    /* Zeroes the hidden pairs of a slice. */
+    __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
     {
         const int64_t key = static_cast<int64_t>(tile) * kBlockN + lane() % 4 * 2;
         const int64_t length_k = read_word(work + kWorkLengthK);
@@ -169,7 +197,8 @@ struct Consumer {
         const int32_t low[2] = {clamp_to_tile(lowest[0]), clamp_to_tile(lowest[1])};
         const int32_t high[2] = {clamp_to_tile(highest[0]), clamp_to_tile(highest[1])};
 #pragma unroll
-        for (int i = 0; i < kKeySteps * 4; ++i) {
+        for (int in_slice = 0; in_slice < kSliceSteps * 4; ++in_slice) {
+            const int i = slice * kSliceSteps * 4 + in_slice;
             const int32_t column = i / 4 * 16 + i % 4 / 2 * 8;
             const bool left = column >= low[i % 2] && column <= high[i % 2];
             const bool right = column + 1 >= low[i % 2] && column + 1 <= high[i % 2];
@@ -264,19 +293,13 @@ struct Consumer {
                 float scores[kScores];
                 mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
                 multiply_keys(scores);
-                release(shared.keys_empty(tile_place.slot()));
-                uint32_t weights[kKeySteps][4];
-                activate(weights, scores, constants);
-                if (needs_mask(work, tile)) {
-                    hide_pairs(weights, work, tile);
-                }
-                mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
-                multiply_values(output, weights, tile > first_tile);
-                release(shared.values_empty(tile_place.slot()));
+                release_tile(shared.keys_empty(tile_place.slot()));
+                activate_and_multiply(output, scores, work, tile, tile > first_tile, constants);
+                release_tile(shared.values_empty(tile_place.slot()));
                 ++tile_place.uses;
             }
             store(output, work, constants.epilogue);
-            release(shared.queries_empty(query_place.slot()));
+            release_queries();
             ++query_place.uses;
         }
     }

@@ -133,9 +133,9 @@ __device__ inline void init_barriers(const Shared &shared)
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
-        mbarrier_init(shared.keys_empty(slot), kConsumers * 4);
+        mbarrier_init(shared.keys_empty(slot), kConsumers); // one thread a warpgroup: products end for all of it
         mbarrier_init(shared.values_full(slot), 1);
-        mbarrier_init(shared.values_empty(slot), kConsumers * 4);
+        mbarrier_init(shared.values_empty(slot), kConsumers);
         mbarrier_init(shared.values_raw(slot), 1);
     }
     mbarrier_init(shared.repair_full(), 1);

@@ -1,0 +1,190 @@
+/*
+ * Plans of the sm90 family: wgmma on tiles in shared memory, copied by TMA; warp-specialised and persistent. sm_90a only.
+ *
+ * Shared memory, 2 bytes an element, columns padded to chunks of 64 (templates/work_sm90.cuh has the map):
+ *
+ *     Q     [block_m, head_dim] * query_stages; the output is staged there, so as wide as head_dim_v if that is more
+ *     K     [block_n, head_dim] * stages
+ *     V     [block_n, head_dim_v] * stages
+ *     messages and barriers
+ */
+#include "gen/fail.h"
+#include "gen/plan_family.h"
+
+enum {
+    CHUNK_COLUMNS = 64,
+    CHUNK_ROW_BYTES = 128,
+    WARPGROUP_ROWS = 64,
+    WARPGROUP_THREADS = 128,
+    WARPGROUP_WARPS = 4,
+    MESSAGE_BYTES = 64,
+    REPAIR_BYTES = 16,
+    BARRIER_BYTES = 8,
+    MOST_STAGES = 4,
+    SM_REGISTERS = 65536,
+    /* Addresses, loop state and temporaries of the activation in a consumer, as ptxas reports them. */
+    OTHER_REGISTERS = 24,
+};
+
+/* Widths that templates/ptx has wgmma for. */
+static const int32_t widths[] = {32, 64, 80, 96, 112, 128, 160, 176, 192, 256};
+
+static int32_t width_for(int32_t columns)
+{
+    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); ++i) {
+        if (widths[i] >= columns) {
+            return widths[i];
+        }
+    }
+    return 0;
+}
+
+static bool is_width(int32_t columns)
+{
+    return columns > 0 && width_for(columns) == columns;
+}
+
+static int32_t chunks(int32_t columns)
+{
+    return (columns + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS;
+}
+
+static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
+{
+    int32_t depth = chunks(spec->head_dim);
+    int32_t values = chunks(spec->head_dim_v);
+    int64_t query_tile = (int64_t)(depth > values ? depth : values) * plan->block_m * CHUNK_ROW_BYTES;
+    int64_t key_tiles = (int64_t)(depth + values) * plan->block_n * CHUNK_ROW_BYTES;
+    int32_t barriers = 2 * plan->query_stages + 5 * plan->stages + 2;
+    return plan->query_stages * (query_tile + MESSAGE_BYTES) + plan->stages * key_tiles + REPAIR_BYTES +
+           barriers * BARRIER_BYTES;
+}
+
+/* Of a consumer thread: the scores and the output in fp32, P as pairs of 16 bits in place of scores. */
+static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
+{
+    (void)spec;
+    return plan->block_n / 2 + plan->value_columns / 2 + OTHER_REGISTERS;
+}
+
+static bool has_wgmma_width(const gdpa_spec *spec, const struct kernel_plan *plan, int32_t width)
+{
+    (void)spec;
+    return width == plan->block_n || width == plan->value_columns;
+}
+
+/* What a block has at entry: ptxas gives every thread the same, in steps of 8, and setmaxnreg only moves them. */
+static int32_t entry_registers(int32_t threads)
+{
+    return SM_REGISTERS / threads / 8 * 8;
+}
+
+static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
+{
+    int32_t consumers = plan->warps / WARPGROUP_WARPS - 1;
+    if (plan->warps % WARPGROUP_WARPS != 0 || consumers < 1 || plan->block_m != consumers * WARPGROUP_ROWS) {
+        return fail(why, GDPA_E_ARGUMENT,
+                    "block_m of the plan is %d for %d warps; 4 warps feed the others, of which each 4 own 64 rows",
+                    plan->block_m, plan->warps);
+    }
+    if (plan->stages < 2 || plan->stages > MOST_STAGES || plan->query_stages < 1 || plan->query_stages > 2) {
+        return fail(why, GDPA_E_ARGUMENT, "the plan has %d stages and %d query_stages; legal are 2 to %d and 1 or 2",
+                    plan->stages, plan->query_stages, MOST_STAGES);
+    }
+    if (!is_width(plan->block_n) || !is_width(plan->value_columns) || plan->value_columns < spec->head_dim_v) {
+        return fail(why, GDPA_E_ARGUMENT,
+                    "block_n %d or value_columns %d of the plan is no width of wgmma that covers head_dim_v %d",
+                    plan->block_n, plan->value_columns, spec->head_dim_v);
+    }
+    int32_t held = plan->producer_registers + consumers * plan->consumer_registers;
+    int32_t most = entry_registers(plan->threads) * (consumers + 1);
+    if (held > most || plan->producer_registers % 8 != 0 || plan->consumer_registers % 8 != 0) {
+        return fail(
+            why, GDPA_E_ARGUMENT,
+            "producer_registers %d and consumer_registers %d of the plan take %d of %d registers, in steps of 8",
+            plan->producer_registers, plan->consumer_registers, held * WARPGROUP_THREADS, most * WARPGROUP_THREADS);
+    }
+    return GDPA_OK;
+}
+
+/*
+ * Tiles, best first, as measured (docs/kernels.md): three consumer warpgroups cover each other's activations, and a tile of
+ * 128 keys is the most their registers hold; wider outputs take two warpgroups with more registers.
+ */
+static const struct rung {
+    int32_t consumers, block_n, stages, query_stages;
+} ladder[] = {
+    {3, 128, 2, 2}, {3, 128, 2, 1}, {2, 128, 2, 1}, {3, 96, 2, 1}, {2, 96, 2, 1}, {2, 80, 2, 1}, {2, 64, 2, 1},
+};
+
+/*
+ * Keys of a slice: the product of a slice runs under the activation of the next one. Cheap activations are over before the product, and
+ * fewer, longer products are better; dear ones need the finer grain (docs/kernels.md).
+ */
+static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reasons)
+{
+    bool cheap = activation == GDPA_ACTIVATION_IDENTITY || activation == GDPA_ACTIVATION_RELU ||
+                 activation == GDPA_ACTIVATION_RELU_SQUARE || activation == GDPA_ACTIVATION_SQUARE ||
+                 activation == GDPA_ACTIVATION_LEAKY_RELU || activation == GDPA_ACTIVATION_FAST_SILU;
+    int32_t slice = cheap ? 64 : 32;
+    slice = block_n % slice == 0 ? slice : block_n % 32 == 0 ? 32 : 16;
+    sbuf_addf(reasons, "reason: slice_n %d: %s is %s\n", slice, activation_find(activation)->name,
+              cheap ? "cheap" : "dear, its products need the finer grain");
+    return slice;
+}
+
+/* Registers of producer and consumer threads by number of consumers. */
+static void share_registers(struct kernel_plan *plan, int32_t consumers)
+{
+    plan->producer_registers = consumers == 3 ? 32 : 40;
+    plan->consumer_registers = consumers == 3 ? 160 : 232;
+}
+
+static bool rung_fits(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
+                      struct sbuf *reasons)
+{
+    int32_t needed = registers(spec, plan);
+    bool fits = plan->smem_bytes <= arch->smem_block && needed <= plan->consumer_registers;
+    sbuf_addf(reasons,
+              "reason: %sblock_m %d, block_n %d, stages %d, query_stages %d: %d bytes of shared memory of %d, about %d "
+              "registers of %d\n",
+              fits ? "" : "not ", plan->block_m, plan->block_n, plan->stages, plan->query_stages, plan->smem_bytes,
+              arch->smem_block, needed, plan->consumer_registers);
+    return fits;
+}
+
+static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
+{
+    const struct arch_row *arch = arch_find(spec->arch);
+    plan->family = KERNEL_FAMILY_SM90;
+    plan->value_columns = width_for(spec->head_dim_v);
+    plan->min_blocks = 1;
+    for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); ++i) {
+        plan->block_m = ladder[i].consumers * WARPGROUP_ROWS;
+        plan->warps = (ladder[i].consumers + 1) * WARPGROUP_WARPS;
+        plan->threads = (ladder[i].consumers + 1) * WARPGROUP_THREADS;
+        plan->block_n = ladder[i].block_n;
+        plan->stages = ladder[i].stages;
+        plan->query_stages = ladder[i].query_stages;
+        share_registers(plan, ladder[i].consumers);
+        plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
+        plan->slice_n = plan->block_n;
+        if (rung_fits(spec, plan, arch, reasons)) {
+            plan->slice_n = slice_for(spec->activation, plan->block_n, reasons);
+            return GDPA_OK;
+        }
+    }
+    return fail(why, GDPA_E_UNSUPPORTED, "no tile of head_dim %d and head_dim_v %d fits %s; take family portable",
+                spec->head_dim, spec->head_dim_v, arch->target);
+}
+
+const struct plan_family plan_sm90 = {
+    .number = KERNEL_FAMILY_SM90,
+    .name = "sm90",
+    .entry = "fwd_sm90.cuh",
+    .make = make,
+    .check = check,
+    .smem_bytes = smem_bytes,
+    .registers = registers,
+    .has_wgmma_width = has_wgmma_width,
+};

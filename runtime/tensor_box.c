@@ -1,0 +1,69 @@
+/*
+ * See tensor_box.h. Limits are those of cuTensorMapEncodeTiled: strides are multiples of 16 bytes below 2^40.
+ */
+#include "runtime/tensor_box.h"
+
+#include <inttypes.h>
+
+#include "runtime/error.h"
+
+#define STRIDE_LIMIT (UINT64_C(1) << 40)
+#define STRIDE_STEP 16
+#define ELEMENT_BYTES 2
+
+struct dimension {
+    const char *name;
+    int64_t extent, stride; /* elements */
+};
+
+/* A dimension of one element is never stepped through: its stride is free, and may have been any. */
+static gdpa_status dimension_fill(const char *tensor, const struct dimension *dimension, uint64_t *extent,
+                                  uint64_t *stride)
+{
+    *extent = dimension->extent > 0 ? (uint64_t)dimension->extent : 1;
+    *stride = *extent > 1 ? (uint64_t)dimension->stride * ELEMENT_BYTES : STRIDE_STEP;
+    FAIL_IF(*stride >= STRIDE_LIMIT, GDPA_E_ARGUMENT,
+            "%s.stride_%s %" PRId64 " is more than the copy engine can step (2^39 elements); set spec.unaligned",
+            tensor, dimension->name, dimension->stride);
+    return GDPA_OK;
+}
+
+static gdpa_status box_fill(const char *tensor, const void *data, int32_t columns, const struct dimension dimensions[3],
+                            struct tensor_box *box)
+{
+    box->data = data;
+    box->extents[0] = (uint64_t)columns;
+    for (int i = 0; i < TENSOR_BOX_RANK - 1; i++) {
+        TRY(dimension_fill(tensor, &dimensions[i], &box->extents[i + 1], &box->strides[i]));
+    }
+    return GDPA_OK;
+}
+
+gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
+                              const struct gdpa_fwd_params *params, struct tensor_box boxes[TENSOR_BOX_COUNT])
+{
+    const int64_t heads_k = params->heads_q / params->heads_per_group;
+    const int64_t batch_q = normalised->layout_q == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
+    const int64_t batch_k = normalised->layout_k == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
+    const struct dimension q[] = {{"row", params->rows_q, params->q_stride_row},
+                                  {"head", params->heads_q, params->q_stride_head},
+                                  {"batch", batch_q, params->q_stride_batch}};
+    const struct dimension k[] = {{"row", params->rows_k, params->k_stride_row},
+                                  {"head", heads_k, params->k_stride_head},
+                                  {"batch", batch_k, params->k_stride_batch}};
+    const struct dimension v[] = {{"row", params->rows_k, params->v_stride_row},
+                                  {"head", heads_k, params->v_stride_head},
+                                  {"batch", batch_k, params->v_stride_batch}};
+    /* Without keys their data may be NULL, which no tensor map takes; a box of q stands in, and is never copied. */
+    const bool no_keys = params->rows_k == 0 || batch_k == 0;
+    const void *data_k = no_keys ? params->q : params->k;
+    const void *data_v = no_keys ? params->q : params->v;
+    TRY(box_fill("q", params->q, normalised->head_dim, q, &boxes[0]));
+    TRY(box_fill("k", data_k, normalised->head_dim, k, &boxes[1]));
+    TRY(box_fill("v", data_v, normalised->head_dim_v, v, &boxes[2]));
+    for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
+        boxes[i].rows = (uint32_t)(i == 0 ? plan->block_m : plan->block_n);
+        boxes[i].dtype = normalised->dtype;
+    }
+    return GDPA_OK;
+}

@@ -1,0 +1,25 @@
+/*
+ * What the copy engine (TMA) is told of q, k and v: extents, strides and the box it copies at a time. No driver in here.
+ */
+#ifndef GDPA_RUNTIME_TENSOR_BOX_H
+#define GDPA_RUNTIME_TENSOR_BOX_H
+
+#include "gen/plan.h"
+#include "templates/params.h"
+
+enum { TENSOR_BOX_RANK = 4, TENSOR_BOX_COLUMNS = 64, TENSOR_BOX_COUNT = 3 };
+
+/* Dimensions, fastest first: columns, rows, heads, sequences. The box is TENSOR_BOX_COLUMNS x rows x 1 x 1. */
+struct tensor_box {
+    const void *data;
+    uint64_t extents[TENSOR_BOX_RANK];
+    uint64_t strides[TENSOR_BOX_RANK - 1]; /* bytes, of all dimensions but the first */
+    uint32_t rows;                         /* of a box */
+    int32_t dtype;                         /* gdpa_dtype */
+};
+
+/* The boxes of q, k and v, in this order. Sets the last error. */
+gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
+                              const struct gdpa_fwd_params *params, struct tensor_box boxes[TENSOR_BOX_COUNT]);
+
+#endif
