@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <ftw.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,18 +14,31 @@
 
 /* ---- Folder and log ----------------------------------------------------------------------------------------------- */
 
-int fixture_setup(void **state)
+static int setup_below(const char *parent, void **state)
 {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);
-    /* Not TMPDIR: another user must be able to reach it. */
-    (void)snprintf(fixture->base, sizeof fixture->base, "/tmp/gdpa-cache-test-XXXXXX");
+    (void)snprintf(fixture->base, sizeof fixture->base, "%s/gdpa-cache-test-XXXXXX", parent);
     assert_non_null(mkdtemp(fixture->base));
     assert_int_equal(chmod(fixture->base, 0755), 0);
     (void)snprintf(fixture->dir, sizeof fixture->dir, "%s/cache", fixture->base);
     (void)snprintf(fixture->file, sizeof fixture->file, "%s/%s", fixture->dir, CACHE_FILE_NAME);
     *state = fixture;
     return 0;
+}
+
+int fixture_setup(void **state)
+{
+    /* Not TMPDIR: another user must be able to reach it. */
+    return setup_below("/tmp", state);
+}
+
+int fixture_setup_in_memory(void **state)
+{
+    struct statvfs status;
+    bool roomy = access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &status) == 0 &&
+                 (uint64_t)status.f_bavail * status.f_frsize > (UINT64_C(32) << 20);
+    return setup_below(roomy ? "/dev/shm" : "/tmp", state);
 }
 
 static int make_removable(const char *path, const struct stat *status, int type, struct FTW *level)

@@ -41,6 +41,8 @@ struct fixture {
 };
 
 int fixture_setup(void **state);
+/* Where a sync costs nothing, if there is such a place: for tests with many small databases. */
+int fixture_setup_in_memory(void **state);
 int fixture_teardown(void **state);
 void fixture_log(int level, const char *line, void *user);
 /* Options with the folder and the log of the fixture. */

@@ -1,0 +1,450 @@
+/*
+ * Damage: single bits, rows, whole files, at rest and while open. Whatever happens, no wrong byte is given out, a bad
+ * entry is removed and counted, and the cache works again afterwards.
+ */
+#include "tests/support/cache_fixture.h"
+
+#include <unistd.h>
+
+#define CODE_SIZE 5000
+
+static struct cache *open_filled(struct fixture *fixture, unsigned count)
+{
+    struct cache *cache = fixture_open(fixture);
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(sample_put(cache, i, CODE_SIZE), CACHE_OK);
+    }
+    return cache;
+}
+
+static void fill(struct fixture *fixture, unsigned count)
+{
+    cache_close(open_filled(fixture, count));
+}
+
+static int64_t rows_of(const struct fixture *fixture, const char *table)
+{
+    char sql[64];
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM %s WHERE id = 2", table);
+    return fixture_sql(fixture, sql);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------------------------------ */
+
+static void any_changed_value_of_an_entry_is_a_counted_miss_that_heals(void **state)
+{
+    struct fixture *fixture = *state;
+    /* Entry 2 (number 1). What the schema forbids cannot come from here; files of raw bytes are further below. */
+    static const char *const changes[] = {
+        "kernel SET row_hash = CAST(row_hash || x'00' AS BLOB)",
+        "kernel SET row_hash = CAST(substr(row_hash, 1, 15) || x'00' AS BLOB)",
+        "kernel SET code_hash = CAST(x'00' || substr(code_hash, 2) AS BLOB)",
+        "kernel SET code_hash = x''",
+        "kernel SET code_size = code_size - 1",
+        "kernel SET code_size = -1",
+        "kernel SET code_size = 9223372036854775807",
+        "kernel SET arch = arch + 10",
+        "kernel SET arch = arch + 4294967296",
+        "kernel SET registers = registers + 1",
+        "kernel SET spill_bytes = spill_bytes + 4",
+        "kernel SET stack_bytes = 0",
+        "kernel SET smem_static = smem_static | 1",
+        "kernel SET smem_dynamic = -smem_dynamic",
+        "kernel SET threads = threads * 2",
+        "kernel SET generate_ms = generate_ms * 1.0000000000000002",
+        "kernel SET compile_ms = compile_ms + 0.5",
+        "kernel SET name = name || 'x'",
+        "kernel SET name = ''",
+        "kernel SET spec = replace(spec, 'relu', 'gelu')",
+        "kernel SET target = 'sm_90'",
+        "kernel SET nvrtc = '12.9'",
+        "kernel SET nvrtc = '13.0' || char(0)",
+        "kernel SET source_hash = upper(source_hash)",
+        "kernel SET material = CAST(x'00' || substr(material, 2) AS BLOB)",
+        "kernel SET material = substr(material, 1, length(material) - 1)",
+        "kernel SET spec = target, target = spec",
+        "kernel SET registers = threads, threads = registers",
+        "code SET data = CAST(x'00' || substr(data, 2) AS BLOB)",
+        "code SET data = CAST(substr(data, 1, length(data) - 1) || x'ff' AS BLOB)",
+        "code SET data = substr(data, 1, 4999)",
+        "code SET data = CAST(data || x'00' AS BLOB)",
+        "code SET data = x''",
+        "code SET data = zeroblob(5000)",
+        "aux SET kind = 7 - kind",
+        "aux SET codec = 0",
+        "aux SET codec = 2",
+        "aux SET raw_size = raw_size + 1",
+        "aux SET raw_size = 1099511627776",
+        "aux SET raw_size = -raw_size - 1",
+        "aux SET hash = zeroblob(16)",
+        "aux SET hash = x''",
+        "aux SET data = CAST(data || x'00' AS BLOB)",
+        "aux SET data = x''",
+    };
+    for (unsigned i = 0; i < COUNT_OF(changes); i++) {
+        struct cache *cache = open_filled(fixture, 4);
+        char sql[256];
+        (void)snprintf(sql, sizeof sql, "UPDATE %s WHERE id = 2", changes[i]);
+        (void)fixture_sql(fixture, sql);
+        enum cache_result result = sample_get(cache, 1, CODE_SIZE, NULL);
+        if (result != CACHE_MISS || cache_bad_entries(cache) != 1 || fixture->warnings != 1) {
+            fail_msg("%s: result %d, %d bad, log: %s", changes[i], (int)result, (int)cache_bad_entries(cache),
+                     fixture->log);
+        }
+        assert_logged(fixture, "is not used");
+        assert_int_equal(rows_of(fixture, "kernel") + rows_of(fixture, "code") + rows_of(fixture, "aux"), 0);
+        for (unsigned k = 0; k < 4; k++) {
+            assert_int_equal(sample_get(cache, k, CODE_SIZE, NULL), k == 1 ? CACHE_MISS : CACHE_OK);
+        }
+        assert_int_equal(sample_put(cache, 1, CODE_SIZE), CACHE_OK);
+        assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
+        assert_int_equal(cache_bad_entries(cache), 1);
+        assert_int_equal(cache_remove(cache, NULL, NULL), CACHE_OK);
+        cache_close(cache);
+        fixture_forget_log(fixture);
+    }
+}
+
+static void code_and_parts_of_another_entry_are_not_taken(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const swaps[] = {
+        "UPDATE code SET data = (SELECT data FROM code WHERE id = 3) WHERE id = 2",
+        "UPDATE code SET id = 99 WHERE id = 2; UPDATE code SET id = 2 WHERE id = 3",
+        "DELETE FROM aux WHERE id = 2; UPDATE aux SET id = 2 WHERE id = 3",
+        "UPDATE aux SET (codec, raw_size, hash, data) = (SELECT codec, raw_size, hash, data FROM aux"
+        " WHERE id = 2 AND kind = 1) WHERE id = 2 AND kind = 0",
+        "UPDATE kernel SET id = 99 WHERE id = 2; UPDATE kernel SET id = 2 WHERE id = 3;"
+        "UPDATE kernel SET id = 3 WHERE id = 99",
+        /* The whole row of entry 3 under the key of entry 2. */
+        "CREATE TEMP TABLE t AS SELECT key FROM kernel WHERE id = 2; DELETE FROM kernel WHERE id = 2;"
+        "UPDATE kernel SET key = (SELECT key FROM t) WHERE id = 3",
+    };
+    for (unsigned i = 0; i < COUNT_OF(swaps); i++) {
+        struct cache *cache = open_filled(fixture, 4);
+        (void)fixture_sql(fixture, swaps[i]);
+        if (sample_get(cache, 1, CODE_SIZE, NULL) != CACHE_MISS || cache_bad_entries(cache) != 1) {
+            fail_msg("%s: taken", swaps[i]);
+        }
+        bool wrong = false;
+        (void)sample_get(cache, 2, CODE_SIZE, &wrong);
+        assert_false(wrong);
+        assert_int_equal(cache_remove(cache, NULL, NULL), CACHE_OK);
+        cache_close(cache);
+    }
+}
+
+static void a_code_that_is_missing_makes_a_miss(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache *cache = open_filled(fixture, 2);
+    (void)fixture_sql(fixture, "DELETE FROM code WHERE id = 2");
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_MISS);
+    assert_logged(fixture, "missing");
+    assert_int_equal(sample_put(cache, 1, CODE_SIZE), CACHE_OK);
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
+    cache_close(cache);
+}
+
+static void without_its_parts_an_entry_is_good(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache *cache = open_filled(fixture, 2);
+    (void)fixture_sql(fixture, "DELETE FROM aux");
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
+    assert_int_equal(cache_bad_entries(cache), 0);
+    cache_close(cache);
+}
+
+static void leftovers_under_a_new_id_do_no_harm(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache *cache = open_filled(fixture, 1);
+    (void)fixture_sql(fixture, "INSERT INTO code VALUES(2, x'00'); INSERT INTO use VALUES(2, 5, 5);"
+                               "INSERT INTO aux VALUES(2, 2, 0, 1, x'00', x'00'), (2, 0, 0, 1, x'00', x'00')");
+    assert_int_equal(sample_put(cache, 1, CODE_SIZE), CACHE_OK);
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
+    assert_int_equal(cache_bad_entries(cache), 0);
+    cache_close(cache);
+}
+
+static int read_bad_entry(struct fixture *fixture)
+{
+    struct cache_options options = fixture_options(fixture);
+    options.read_only = true;
+    struct cache *cache = cache_open(&options);
+    CHECK(sample_get(cache, 1, CODE_SIZE, NULL) == CACHE_MISS);
+    CHECK(sample_get(cache, 1, CODE_SIZE, NULL) == CACHE_MISS);
+    CHECK(cache_bad_entries(cache) == 2);
+    CHECK(sample_get(cache, 0, CODE_SIZE, NULL) == CACHE_OK);
+    cache_close(cache);
+    return 0;
+}
+
+static void a_bad_entry_that_cannot_be_removed_is_still_a_miss(void **state)
+{
+    struct fixture *fixture = *state;
+    fill(fixture, 2);
+    (void)fixture_sql(fixture, "UPDATE code SET data = zeroblob(5000) WHERE id = 2");
+    assert_int_equal(in_child(read_bad_entry, fixture, false), 0);
+    assert_int_equal(rows_of(fixture, "kernel"), 1);
+}
+
+/* ---- Files at rest ---------------------------------------------------------------------------------------------------- */
+
+static void zero_header(unsigned char *bytes, size_t *size)
+{
+    memset(bytes, 0, *size < 100 ? *size : 100);
+}
+
+static void zero_everything(unsigned char *bytes, size_t *size)
+{
+    memset(bytes, 0, *size);
+}
+
+static void write_text(unsigned char *bytes, size_t *size)
+{
+    memset(bytes, 'x', *size);
+    bytes[*size - 1] = '\n';
+}
+
+static void halve(unsigned char *bytes, size_t *size)
+{
+    (void)bytes;
+    *size /= 2;
+}
+
+static void keep_one_page(unsigned char *bytes, size_t *size)
+{
+    (void)bytes;
+    *size = 8192;
+}
+
+static void keep_half_a_page(unsigned char *bytes, size_t *size)
+{
+    (void)bytes;
+    *size = 4096;
+}
+
+static void damage_the_schema(unsigned char *bytes, size_t *size)
+{
+    (void)size;
+    memset(bytes + 4096, 0x5a, 4096);
+}
+
+static void claim_another_application(unsigned char *bytes, size_t *size)
+{
+    (void)size;
+    bytes[68] ^= 0xff;
+}
+
+static void claim_another_encoding(unsigned char *bytes, size_t *size)
+{
+    (void)size;
+    bytes[59] = 2;
+}
+
+static void claim_a_later_write_format(unsigned char *bytes, size_t *size)
+{
+    (void)size;
+    bytes[18] = 9;
+}
+
+static void assert_works(struct fixture *fixture, struct cache *cache)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        bool wrong = false;
+        (void)sample_get(cache, i, CODE_SIZE, &wrong);
+        assert_false(wrong);
+        assert_int_equal(sample_put(cache, i, CODE_SIZE), CACHE_OK);
+        assert_int_equal(sample_get(cache, i, CODE_SIZE, NULL), CACHE_OK);
+    }
+    assert_string_equal(cache_state(cache), "read-write");
+    assert_int_equal(fixture_sql(fixture, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"),
+                     1);
+}
+
+static void damaged_files_are_set_aside_once_with_one_warning(void **state)
+{
+    struct fixture *fixture = *state;
+    static void (*const damages[])(unsigned char *bytes, size_t *size) = {zero_header,
+                                                                          zero_everything,
+                                                                          write_text,
+                                                                          halve,
+                                                                          keep_one_page,
+                                                                          damage_the_schema,
+                                                                          keep_half_a_page,
+                                                                          claim_another_application,
+                                                                          claim_another_encoding,
+                                                                          claim_a_later_write_format};
+    for (size_t i = 0; i < COUNT_OF(damages); i++) {
+        fill(fixture, 20);
+        size_t size;
+        unsigned char *bytes = file_read(fixture->file, &size);
+        damages[i](bytes, &size);
+        file_write(fixture->file, bytes, size);
+        free(bytes);
+        struct cache *cache = fixture_open(fixture);
+        /* Damage may hide until it is met. */
+        for (unsigned k = 0; k < 20; k++) {
+            bool wrong = false;
+            enum cache_result result = sample_get(cache, k, CODE_SIZE, &wrong);
+            assert_true(!wrong && (result == CACHE_OK || result == CACHE_MISS));
+        }
+        int64_t good, bad;
+        assert_int_equal(cache_verify(cache, NULL, NULL, &good, &bad), CACHE_OK);
+        assert_works(fixture, cache);
+        cache_close(cache);
+        if (fixture->warnings != 1 || count_names(fixture->dir, CACHE_FILE_NAME ".damaged-") < 1) {
+            fail_msg("damage %zu: %d warnings:\n%s", i, fixture->warnings, fixture->log);
+        }
+        assert_logged(fixture, "set aside as");
+        fixture_forget_log(fixture);
+        char command[400];
+        (void)snprintf(command, sizeof command, "rm -r '%s'", fixture->dir);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static void an_emptied_file_is_filled_again(void **state)
+{
+    struct fixture *fixture = *state;
+    fill(fixture, 5);
+    file_write(fixture->file, "", 0);
+    struct cache *cache = fixture_open(fixture);
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_MISS);
+    assert_works(fixture, cache);
+    cache_close(cache);
+    assert_int_equal(fixture->lines, 0);
+}
+
+static void a_log_left_by_another_database_does_no_harm(void **state)
+{
+    struct fixture *fixture = *state;
+    char wal[500];
+    (void)snprintf(wal, sizeof wal, "%s-wal", fixture->file);
+    /* The log of a database that was then removed or replaced without it. */
+    struct cache *cache = open_filled(fixture, 20);
+    size_t size, database_size;
+    unsigned char *log = file_read(wal, &size);
+    assert_true(size > 0);
+    cache_close(cache);
+    unsigned char *database = file_read(fixture->file, &database_size);
+    for (int with_database = 0; with_database < 2; with_database++) {
+        assert_int_equal(unlink(fixture->file), 0);
+        if (with_database) {
+            file_write(fixture->file, database, database_size);
+        }
+        file_write(wal, log, size);
+        cache = fixture_open(fixture);
+        assert_works(fixture, cache);
+        cache_close(cache);
+    }
+    free(log);
+    free(database);
+}
+
+/* ---- Files while open ------------------------------------------------------------------------------------------------- */
+
+static void files_damaged_while_open_never_give_wrong_bytes(void **state)
+{
+    struct fixture *fixture = *state;
+    static void (*const damages[])(unsigned char *bytes, size_t *size) = {zero_header, zero_everything, write_text,
+                                                                          halve, keep_one_page};
+    for (size_t i = 0; i < COUNT_OF(damages); i++) {
+        fill(fixture, 40);
+        struct cache *cache = fixture_open(fixture);
+        assert_int_equal(sample_get(cache, 0, CODE_SIZE, NULL), CACHE_OK);
+        size_t size, before;
+        unsigned char *bytes = file_read(fixture->file, &size);
+        before = size;
+        damages[i](bytes, &size);
+        if (size < before) {
+            assert_int_equal(truncate(fixture->file, (off_t)size), 0);
+        } else {
+            /* In place: the same inode. */
+            FILE *file = fopen(fixture->file, "r+b");
+            assert_non_null(file);
+            assert_int_equal(fwrite(bytes, 1, size, file), size);
+            assert_int_equal(fclose(file), 0);
+        }
+        free(bytes);
+        for (unsigned k = 0; k < 40; k++) {
+            bool wrong = false;
+            (void)sample_get(cache, k, CODE_SIZE, &wrong);
+            (void)sample_put(cache, 100 + k, CODE_SIZE);
+            (void)sample_get(cache, 100 + k, CODE_SIZE, &wrong);
+            assert_false(wrong);
+        }
+        cache_close(cache);
+        /* The next process works, whatever this one left. */
+        fixture_forget_log(fixture);
+        cache = fixture_open(fixture);
+        int64_t good, bad;
+        assert_int_equal(cache_verify(cache, NULL, NULL, &good, &bad), CACHE_OK);
+        assert_works(fixture, cache);
+        cache_close(cache);
+        char command[400];
+        (void)snprintf(command, sizeof command, "rm -r '%s'", fixture->dir);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static void a_second_damage_is_given_up_and_said(void **state)
+{
+    struct fixture *fixture = *state;
+    fill(fixture, 3);
+    file_write(fixture->file,
+               "damaged for the first time, longer than what is taken for nothing at all: padding "
+               "padding padding padding padding padding padding padding",
+               140);
+    struct cache *cache = fixture_open(fixture);
+    assert_works(fixture, cache);
+    (void)fixture_sql(fixture, "DROP TABLE kernel");
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_MISS);
+    assert_non_null(strstr(cache_state(cache), "damaged again"));
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(sample_get(cache, i, CODE_SIZE, NULL), CACHE_UNUSABLE);
+        assert_int_equal(sample_put(cache, i, CODE_SIZE), CACHE_UNUSABLE);
+    }
+    assert_int_equal(fixture->warnings, 2);
+    cache_close(cache);
+    assert_int_equal(count_names(fixture->dir, CACHE_FILE_NAME ".damaged-"), 1);
+    /* The next process starts anew. */
+    cache = fixture_open(fixture);
+    assert_works(fixture, cache);
+    cache_close(cache);
+}
+
+static void damage_found_while_storing_does_not_lose_what_is_stored(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache *cache = open_filled(fixture, 3);
+    (void)fixture_sql(fixture, "DROP TABLE code");
+    assert_int_equal(sample_put(cache, 50, CODE_SIZE), CACHE_OK);
+    assert_int_equal(sample_get(cache, 50, CODE_SIZE, NULL), CACHE_OK);
+    assert_logged(fixture, "set aside");
+    assert_int_equal(fixture->warnings, 1);
+    cache_close(cache);
+}
+
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, fixture_setup_in_memory, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_FIXTURE(any_changed_value_of_an_entry_is_a_counted_miss_that_heals),
+        WITH_FIXTURE(code_and_parts_of_another_entry_are_not_taken),
+        WITH_FIXTURE(a_code_that_is_missing_makes_a_miss),
+        WITH_FIXTURE(without_its_parts_an_entry_is_good),
+        WITH_FIXTURE(leftovers_under_a_new_id_do_no_harm),
+        WITH_FIXTURE(a_bad_entry_that_cannot_be_removed_is_still_a_miss),
+        WITH_FIXTURE(damaged_files_are_set_aside_once_with_one_warning),
+        WITH_FIXTURE(an_emptied_file_is_filled_again),
+        WITH_FIXTURE(a_log_left_by_another_database_does_no_harm),
+        WITH_FIXTURE(files_damaged_while_open_never_give_wrong_bytes),
+        WITH_FIXTURE(a_second_damage_is_given_up_and_said),
+        WITH_FIXTURE(damage_found_while_storing_does_not_lose_what_is_stored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
