@@ -17,8 +17,9 @@ $(BUILD)/obj/tests/emu/%.o: tests/emu/%.cpp $(BUILD)/flags tests/emu/emu.mk
 
 # Kernels are loaded at run time and call the engine in the program.
 EMU_LINK = $(call quiet,LD,$@) $(CXX) -rdynamic $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group \
-           $(BUILD)/tests/libsupport.a $(LIBRARY_ARCHIVES) -Wl,--end-group $(THIRD_PARTY) -lcmocka $(SYSTEM_LDLIBS)
-EMU_NEEDS = $(EMU_OBJECTS) $(BUILD)/tests/libsupport.a $(LIBRARY_ARCHIVES)
+           $(BUILD)/tests/libsupport.a $(BUILD)/libtools.a $(LIBRARY_ARCHIVES) -Wl,--end-group $(THIRD_PARTY) \
+           $(JANSSON) -lcmocka $(SYSTEM_LDLIBS)
+EMU_NEEDS = $(EMU_OBJECTS) $(BUILD)/tests/libsupport.a $(BUILD)/libtools.a $(LIBRARY_ARCHIVES)
 
 $(EMU_RUN): $(BUILD)/obj/tests/emu/emu_run.o $(EMU_NEEDS)
 	$(EMU_LINK)

@@ -1,0 +1,184 @@
+/*
+ * The emulator matrix: every kernel of the default matrix runs on small shapes full of edges and is compared with the float64 reference.
+ *
+ * One process a kernel, EMU_JOBS of them at a time, so that a crash or a hang is the failure of one kernel. Prints TAP. A word as argument
+ * runs only the kernels whose spec contains it.
+ */
+#include "problem.hpp"
+#include "text.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+#include "tools/matrix.h"
+}
+
+namespace
+{
+
+constexpr unsigned kSecondsOfKernel = 200;
+
+/* What every kernel runs: lengths around the sizes of fragments and tiles, empty sequences, every layout of strides and every mode. */
+const char *const every_kernel[] = {
+    "heads=2/1 q=0,1,15,16,17 k=129,1,0,64,65",
+    "heads=3/3 q=63,64,65 k=127,128,129 strides=gaps before=3 behind=5 max=unknown seed=2",
+    "heads=4/1 q=127,129,1 k=17,63,130 strides=heads_first complete=earliest out_scale=-0.5 seed=3",
+    "heads=6/2 q=128 k=300 strides=expanded complete=random resident=2 seed=4",
+    "heads=2/2 q=70,33,5 k=90,200,64 used_q=64,0,5 used_k=77,1,0 behind=2 place=start complete=random seed=5",
+    "heads=1/1 q=5,0,70 k=0,7,0 behind=1 max=unknown",
+    "heads=5/1 q=0,0 k=3,0",
+    "batch=0 heads=2/2 behind=4",
+};
+/* And one of these, in turn. */
+const char *const in_turn[] = {
+    "heads=2/2 q=257 k=65 complete=random seed=6",
+    "heads=2/1 q=33 k=513 complete=earliest seed=7 strides=gaps",
+    "heads=7/1 q=1,2,3,4,5,6,7,8,9,10,11,12,13 k=40,30,20,10,1 before=1 max=unknown seed=8",
+    "heads=3/1 q=190 k=190 used_k=100 used_q=150 scale=-0.3 seed=9",
+    "heads=2/2 q=64,64 k=64,64 batch=5 scale=0.02 out_scale=0.001 resident=3 seed=10",
+};
+const char unaligned_shape[] = "heads=4/2 q=31,0,66 k=129,5,47 strides=odd before=1 behind=2 seed=11";
+
+struct Case {
+    std::string spec;
+    std::vector<std::string> shapes;
+};
+
+bool collect(const char *spec, void *user)
+{
+    static_cast<std::vector<std::string> *>(user)->emplace_back(spec);
+    return true;
+}
+
+template <size_t kCount> const char *turn(const char *const (&list)[kCount], size_t number)
+{
+    return list[number % kCount];
+}
+
+std::vector<Case> all_cases(const char *only)
+{
+    static const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a", "sm_87", "sm_103a", "sm_121a"};
+    std::vector<std::string> specs;
+    if (!matrix_specs("default", nullptr, collect, &specs)) {
+        return {};
+    }
+    std::vector<Case> cases;
+    for (size_t i = 0; i < specs.size(); ++i) {
+        for (const std::string &arch : {std::string(turn(archs, i / 3)), std::string("sm_90a")}) {
+            Case one;
+            one.spec = specs[i] + " arch=" + arch;
+            one.shapes.assign(std::begin(every_kernel), std::end(every_kernel));
+            one.shapes.emplace_back(turn(in_turn, i));
+            if (specs[i].find("unaligned") != std::string::npos) {
+                one.shapes.emplace_back(unaligned_shape);
+            }
+            if (only == nullptr || one.spec.find(only) != std::string::npos) {
+                cases.push_back(one);
+            }
+        }
+    }
+    return cases;
+}
+
+/* Runs in a process of its own: prints the line that says how it went. */
+int run_case(const Case &one, FILE *out)
+{
+    emu::Program program;
+    std::string why;
+    if (!emu::program_generate(one.spec, &program, &why) || !emu::program_load(&program, EMU_KERNELS, &why)) {
+        fprintf(out, "%s\n", why.c_str());
+        return 1;
+    }
+    double worst = 0;
+    for (const std::string &line : one.shapes) {
+        emu::Shape shape;
+        if (!emu::shape_parse(line, &shape, &why)) {
+            fprintf(out, "%s\n", why.c_str());
+            return 1;
+        }
+        const emu::ProblemResult result = emu::problem_run(program, shape);
+        if (!result.passed) {
+            fprintf(out, "%s\nagain: make emu KERNEL=\"%s\" SHAPE=\"%s\"\n", result.message.c_str(),
+                    program.text.c_str(), line.c_str());
+            return 1;
+        }
+        worst = std::max(worst, result.worst);
+    }
+    fprintf(out, "%zu shapes, at most %.2f of the error that is allowed\n", one.shapes.size(), worst);
+    return 0;
+}
+
+struct Running {
+    size_t number;
+    FILE *output;
+};
+
+pid_t start_case(const Case &one, FILE *output)
+{
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(kSecondsOfKernel);
+        const int code = run_case(one, output);
+        fflush(output);
+        _exit(code);
+    }
+    return child;
+}
+
+void report(const Case &one, size_t number, int status, FILE *output, int *failures)
+{
+    const bool passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    *failures += passed ? 0 : 1;
+    printf("%s %zu - %s\n", passed ? "ok" : "not ok", number + 1, one.spec.c_str());
+    if (WIFSIGNALED(status)) {
+        printf("# ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
+    rewind(output);
+    char line[4096];
+    while (fgets(line, sizeof line, output) != nullptr) {
+        printf("# %s", line);
+    }
+    fclose(output);
+    fflush(stdout);
+}
+
+} // namespace
+
+int main(int count, char **words)
+{
+    const std::vector<Case> cases = all_cases(count > 1 ? words[1] : nullptr);
+    const char *asked = getenv("EMU_JOBS");
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t jobs = asked != nullptr ? strtoul(asked, nullptr, 10) : static_cast<size_t>(std::max(processors, 1L));
+    printf("1..%zu\n", cases.size());
+    std::map<pid_t, Running> running;
+    size_t next = 0;
+    int failures = 0;
+    while (next < cases.size() || !running.empty()) {
+        if (next < cases.size() && running.size() < std::max<size_t>(jobs, 1)) {
+            FILE *output = tmpfile();
+            if (output == nullptr) {
+                perror("Bail out! no temporary file");
+                return 2;
+            }
+            const pid_t child = start_case(cases[next], output);
+            running[child] = {next++, output};
+            continue;
+        }
+        int status;
+        const pid_t child = wait(&status);
+        const auto found = running.find(child);
+        if (found != running.end()) {
+            report(cases[found->second.number], found->second.number, status, found->second.output, &failures);
+            running.erase(found);
+        }
+    }
+    return failures == 0 && !cases.empty() ? 0 : 1;
+}
