@@ -44,7 +44,9 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wformat=2 -Wvla -Wwr
 WERROR := $(if $(filter 1,$(DEVELOPER)),-Werror)
 SANITIZE := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CPPFLAGS := -D_POSIX_C_SOURCE=200809L -I. -Iinclude $(CPPFLAGS)
+# Debug information names sources relative to the tree: the same binaries wherever it lies.
 ALL_CFLAGS := -std=c11 $(OPTIMISE) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -pthread \
+              -ffile-prefix-map=$(CURDIR)/= -fdebug-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(abspath $(BUILD))/= \
               $(WARNINGS) $(SANITIZE) $(CFLAGS)
 ALL_LDFLAGS := -pthread $(SANITIZE) $(LDFLAGS)
 SYSTEM_LDLIBS := -lm -ldl

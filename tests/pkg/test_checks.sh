@@ -10,9 +10,10 @@ tree=$scratch/tree
 
 # fresh: a new copy of what the checks read
 fresh() {
-    rm -rf "$tree" && mkdir "$tree" &&
-        cp -r Makefile README.md CHANGELOG.md CONTRIBUTING.md include gen cache runtime tools templates examples docs scripts \
-            pkg tests bench .ci "$tree"
+    rm -rf "$tree" && mkdir "$tree" && cp -r ./*.md Makefile .ci "$tree" || return 1
+    for folder in include gen cache runtime tools templates examples docs scripts pkg tests bench python; do
+        [ ! -e "$folder" ] || cp -r "$folder" "$tree" || return 1
+    done
 }
 
 # notices CHECK PATTERN: the check fails on the copy and says so

@@ -47,7 +47,7 @@ has_every_part() {
 }
 
 names_no_scratch_folder() {
-    ! grep -rlF -e "$scratch" -e "$(pwd)" "$installed/pkgconfig" "$installed/cmake" "$root$prefix/bin"
+    ! grep -rlF -e "$scratch" -e "$(pwd)" "$root$prefix"
 }
 
 config() {
@@ -58,18 +58,19 @@ config_knows_version() {
     [ "$(config --modversion)" = "$(sed -n 's/^#define GDPA_VERSION_STRING "\(.*\)"/\1/p' include/gdpajit.h)" ]
 }
 
-# build_c NAME FLAGS...
+# build_c NAME OUTPUT FLAGS...
 build_c() {
     name=$1
-    shift
+    output=$2
+    shift 2
     # shellcheck disable=SC2046 # flags are words
-    "$cc" -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror "examples/$name.c" -o "$scratch/$name" \
+    "$cc" -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror "examples/$name.c" -o "$scratch/$output" \
         $(config --cflags) "$@"
 }
 
 builds_shared() {
     # shellcheck disable=SC2046
-    build_c generate $(config --libs) && build_c attention $(config --libs) -ldl -lm &&
+    build_c generate generate $(config --libs) && build_c attention attention $(config --libs) -ldl -lm &&
         "$cxx" -std=c++11 -Wall -Wextra -Werror examples/check_spec.cpp -o "$scratch/check_spec" $(config --cflags --libs) &&
         readelf -d "$scratch/generate" | grep -q 'NEEDED.*libgdpajit\.so\.'
 }
@@ -78,8 +79,7 @@ builds_static() {
     mkdir -p "$scratch/static" && cp "$installed/libgdpajit.a" "$scratch/static/" || return 1
     # The folder that is searched first has no shared library.
     # shellcheck disable=SC2046
-    build_c generate "-L$scratch/static" $(config --static --libs) &&
-        mv "$scratch/generate" "$scratch/generate_static" &&
+    build_c generate generate_static "-L$scratch/static" $(config --static --libs) &&
         ! readelf -d "$scratch/generate_static" | grep -q 'NEEDED.*libgdpajit'
 }
 
