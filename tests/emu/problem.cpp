@@ -2,6 +2,7 @@
  * Problems: tensors, arguments, run, comparison; see problem.hpp.
  */
 #include "problem.hpp"
+#include "tensor_map.hpp"
 #include "text.hpp"
 
 #include <cmath>
@@ -92,6 +93,7 @@ class Problem
     void fill(Tensor &tensor, bool of_queries, uint64_t seed);
     gdpa_tensor argument(const Tensor &tensor) const;
     void allow_output();
+    LaunchResult launch_kernel(launch_shape &shape);
     std::string compare_output(double *worst);
     std::string check_untouched();
 
@@ -327,6 +329,56 @@ std::string Problem::check_untouched()
     return "";
 }
 
+/* The tensor maps of a kernel that loads through the copy engine. "", or why the driver would refuse one. */
+static std::string encode_maps(const launch_shape &shape, gdpa_fwd_sm90_params *params)
+{
+    gdpa_tensor_map *const maps[] = {&params->q_map, &params->k_map, &params->v_map};
+    for (int i = 0; i < TENSOR_BOX_COUNT; ++i) {
+        const tensor_box &box = shape.boxes[i];
+        const uint32_t sizes[TENSOR_BOX_RANK] = {TENSOR_BOX_COLUMNS, box.rows, 1, 1};
+        TensorMapRequest request;
+        request.rank = TENSOR_BOX_RANK;
+        request.base = box.data;
+        request.sizes = box.extents;
+        request.strides = box.strides;
+        request.box = sizes;
+        request.swizzle = Swizzle::Bytes128;
+        const std::string wrong = tensor_map_encode(maps[i], request);
+        if (!wrong.empty()) {
+            return text("tensor map %d: %s", i, wrong.c_str());
+        }
+    }
+    params->common = shape.params;
+    return "";
+}
+
+LaunchResult Problem::launch_kernel(launch_shape &shape)
+{
+    gdpa_fwd_sm90_params boxed;
+    LaunchResult result;
+    if (shape.boxed) {
+        result.message = encode_maps(shape, &boxed);
+        if (!result.message.empty()) {
+            return result;
+        }
+    }
+    void *parameters[] = {shape.boxed ? static_cast<void *>(&boxed) : &shape.params};
+    const bool cut = shape.persistent && (shape.grid_y > 1 || shape.grid > shape_.blocks);
+    Launch what;
+    what.kernel = program_.kernel.name.c_str();
+    what.entry = program_.kernel.entry;
+    what.parameters = parameters;
+    what.grid = cut ? shape_.blocks : shape.grid;
+    what.grid_y = cut ? 1 : shape.grid_y;
+    what.block = shape.block;
+    what.shared_bytes = shape.smem;
+    what.resident = shape_.resident;
+    what.completion = shape_.completion;
+    what.seed = shape_.seed;
+    what.memory = &memory_;
+    return launch(what);
+}
+
 ProblemResult Problem::run()
 {
     ProblemResult result;
@@ -337,20 +389,7 @@ ProblemResult Problem::run()
     }
     result.launched = shape.grid != 0;
     if (result.launched) {
-        void *parameters[] = {&shape.params};
-        Launch what;
-        what.kernel = program_.kernel.name.c_str();
-        what.entry = program_.kernel.entry;
-        what.parameters = parameters;
-        what.grid = shape.grid;
-        what.grid_y = shape.grid_y;
-        what.block = shape.block;
-        what.shared_bytes = shape.smem;
-        what.resident = shape_.resident;
-        what.completion = shape_.completion;
-        what.seed = shape_.seed;
-        what.memory = &memory_;
-        const LaunchResult launched = launch(what);
+        const LaunchResult launched = launch_kernel(shape);
         if (!launched.passed) {
             result.message = launched.message;
             return result;

@@ -49,6 +49,7 @@ struct Shape {
     uint64_t seed = 1;
     Completion completion = Completion::Latest;
     uint32_t resident = 1;
+    uint32_t blocks = 3; // of a persistent kernel, at most
 };
 
 extern const char shape_help[];

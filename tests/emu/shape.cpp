@@ -24,7 +24,8 @@ const char shape_help[] =
     "  place=start|end    the end of their pages at which tensors lie (default end)\n"
     "  complete=latest|earliest|random  when asynchronous copies take place (default latest)\n"
     "  seed=N             data, and order of blocks and warps; 0: in order (default 1)\n"
-    "  resident=N         clusters under way at a time (default 1)\n";
+    "  resident=N         clusters under way at a time (default 1)\n"
+    "  blocks=N           of a persistent kernel, at most (default 3)\n";
 
 static std::vector<int32_t> parse_list(const std::string &value)
 {
@@ -119,6 +120,8 @@ static bool parse_number(const std::string &key, const std::string &value, Shape
         shape->seed = static_cast<uint64_t>(number);
     } else if (key == "resident") {
         shape->resident = static_cast<uint32_t>(number);
+    } else if (key == "blocks") {
+        shape->blocks = static_cast<uint32_t>(number);
     } else {
         return false;
     }
@@ -184,12 +187,12 @@ std::string shape_print(const Shape &shape)
     }
     line +=
         text(" before=%lld behind=%lld strides=%s scale=%g out_scale=%g param=%g sigma=%g max=%s place=%s "
-             "complete=%s seed=%llu resident=%u",
+             "complete=%s seed=%llu resident=%u blocks=%u",
              static_cast<long long>(shape.before), static_cast<long long>(shape.behind),
              word_of(stride_words, static_cast<int>(shape.strides)).c_str(), shape.scale, shape.out_scale, shape.param,
              shape.sigma, shape.know_max ? "known" : "unknown", shape.placement == Placement::AtStart ? "start" : "end",
              word_of(completion_words, static_cast<int>(shape.completion)).c_str(),
-             static_cast<unsigned long long>(shape.seed), shape.resident);
+             static_cast<unsigned long long>(shape.seed), shape.resident, shape.blocks);
     return line;
 }
 
