@@ -137,6 +137,7 @@ def main():
     makefile = (ROOT / "Makefile").read_text()
     targets = {name for line in re.findall(r"^([a-z][a-z\- ]*):(?!=)", makefile, re.M) for name in line.split()}
     texts = {path: path.read_text() for path in documents()}
+    texts = {path: text.replace("\\_", "_") if path.suffix == ".scd" else text for path, text in texts.items()}
     header = ROOT / "include/gdpajit.h"
     count = 0
     for path, text in texts.items():

@@ -447,8 +447,8 @@ const struct command command_verify = {
     .synopsis = "[OPTIONS] [SPEC...]",
     .details = "Each kernel runs on random data of several shapes, with guards around every tensor and NaN wherever\n"
                "nothing may be read. The result is held against a float64 reference: its largest error may be twice\n"
-               "that of the same formulas in the input type, plus one unit in the last place. Without SPEC and\n"
-               "--matrix the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.",
+               "that of the same formulas in the input type, plus one unit in the last place. Without SPEC\n"
+               "and --matrix the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.",
     .options = options,
     .takes_specs = true,
     .examples = {"verify --matrix default --record tests/hardware", "verify head_dim=128 activation=silu causal=0,1",
