@@ -5,7 +5,8 @@
  *     code    the cubin, raw, in a table of its own: lists do not read it
  *     aux     source, PTX, log, plan; compressed; the first to be evicted
  *     use     place in the order of use and number of hits; may be lost without harm
- *     meta    the counter that orders uses (a counter, not a clock: a clock that jumps changes nothing)
+ *     meta    the counter that orders uses (a counter, not a clock: a clock that jumps changes nothing); the schema
+ *             number once more
  *
  * Memory mapping stays off: a file that another process truncates, or a disk that fails, would then kill the process
  * that embeds the library instead of giving an error; it would save some 15 us of a load of 100 KB.
@@ -34,9 +35,11 @@ static const char schema_sql[] =
     "CREATE TABLE use(id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, hits INTEGER NOT NULL) STRICT;"
     "CREATE INDEX use_sequence ON use(sequence);"
     "CREATE TABLE meta(name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
-    "INSERT INTO meta VALUES('sequence', 0);"
-    "PRAGMA application_id = " STRINGIFY(CACHE_APPLICATION_ID) ";"
-                                                               "PRAGMA user_version = " STRINGIFY(CACHE_SCHEMA) ";";
+    "INSERT INTO meta VALUES('sequence', 0), ('schema', " STRINGIFY(
+        CACHE_SCHEMA) ");"
+                      "PRAGMA application_id = " STRINGIFY(CACHE_APPLICATION_ID) ";"
+                                                                                 "PRAGMA user_version = " STRINGIFY(
+                                                                                     CACHE_SCHEMA) ";";
 
 /* secure_delete: Debian turns it on by default; zeroing what is freed is of no use here. */
 static const char connection_sql[] = "PRAGMA trusted_schema = OFF;"
@@ -290,6 +293,20 @@ static int create_schema(struct cache_database *database)
     return cache_database_end(database, error);
 }
 
+/* A newer version says its number in two places; in one place alone it is a flipped bit. */
+static int check_newer(struct cache_database *database, int64_t version, char why[CACHE_WHY_SIZE])
+{
+    int64_t said = 0;
+    if (first_number(database->handle, "SELECT value FROM meta WHERE name = 'schema'", &said) == SQLITE_OK &&
+        said == version) {
+        cache_why(why, "it has schema %lld, this version knows %d; it is left as it is", (long long)version,
+                  CACHE_SCHEMA);
+        return SQLITE_MISMATCH;
+    }
+    cache_why(why, "its header names schema %lld, its contents do not", (long long)version);
+    return SQLITE_CORRUPT;
+}
+
 /* SQLITE_EMPTY: nothing in it yet. */
 static int check_schema(struct cache_database *database, char why[CACHE_WHY_SIZE])
 {
@@ -314,9 +331,7 @@ static int check_schema(struct cache_database *database, char why[CACHE_WHY_SIZE
         return SQLITE_NOTADB;
     }
     if (version > CACHE_SCHEMA) {
-        cache_why(why, "it has schema %lld, this version knows %d; it is left as it is", (long long)version,
-                  CACHE_SCHEMA);
-        return SQLITE_MISMATCH;
+        return check_newer(database, version, why);
     }
     /* Preparing it needs tables and columns as expected; anything else is damage in the schema. */
     if (!cache_database_statement(database, CACHE_SQL_ENTRY, &error)) {

@@ -26,13 +26,6 @@ int fstatfs(int fd, struct statfs *status)
     return 0;
 }
 
-static void forget_file(const struct fixture *fixture)
-{
-    char command[400];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", fixture->dir);
-    assert_int_equal(system(command), 0);
-}
-
 /* ---- Killed ------------------------------------------------------------------------------------------------------------ */
 
 /* Stores, reads and removes until it is killed. Every number ever stored under a key has the same bytes. */
@@ -166,7 +159,7 @@ static void a_log_that_is_cut_off_anywhere_loses_only_its_end(void **state)
     assert_true(log_size > ENTRIES * CODE_SIZE);
     unsigned last = 0;
     for (unsigned step = 0; step <= 40; step++) {
-        forget_file(fixture);
+        fixture_forget_folder(fixture);
         assert_int_equal(mkdir(fixture->dir, 0700), 0);
         file_write(fixture->file, database, size);
         assert_int_equal(chmod(fixture->file, 0600), 0);
@@ -232,7 +225,7 @@ static void pages_overwritten_at_random_never_give_wrong_bytes(void **state)
         for (uint64_t changes = 1 + random_next(&random) % 3; changes > 0; changes--) {
             overwrite(bytes, size, &random);
         }
-        forget_file(fixture);
+        fixture_forget_folder(fixture);
         assert_int_equal(mkdir(fixture->dir, 0700), 0);
         file_write(fixture->file, bytes, size);
         assert_int_equal(chmod(fixture->file, 0600), 0);
@@ -262,7 +255,7 @@ static void every_kind_of_single_bit_in_the_file_is_harmless(void **state)
         size_t at = random_next(&random) % size;
         unsigned char bit = (unsigned char)(1u << random_next(&random) % 8);
         bytes[at] ^= bit;
-        forget_file(fixture);
+        fixture_forget_folder(fixture);
         assert_int_equal(mkdir(fixture->dir, 0700), 0);
         file_write(fixture->file, bytes, size);
         assert_int_equal(chmod(fixture->file, 0600), 0);

@@ -308,7 +308,8 @@ static void a_file_of_a_newer_version_is_left_untouched(void **state)
     size_t before_size, after_size;
     fill(fixture, 2);
     (void)snprintf(newer, sizeof newer, "%s/kernels-v%d.sqlite3", fixture->dir, CACHE_SCHEMA + 1);
-    (void)fixture_sql(fixture, "PRAGMA user_version = 2; PRAGMA journal_mode = DELETE");
+    (void)fixture_sql(fixture, "PRAGMA user_version = 2; PRAGMA journal_mode = DELETE;"
+                               "UPDATE meta SET value = 2 WHERE name = 'schema'");
     for (int under_our_name = 0; under_our_name < 2; under_our_name++) {
         const char *path = under_our_name ? fixture->file : newer;
         assert_int_equal(rename(under_our_name ? newer : fixture->file, path), 0);

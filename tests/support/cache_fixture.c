@@ -64,6 +64,11 @@ int fixture_teardown(void **state)
     return 0;
 }
 
+void fixture_forget_folder(struct fixture *fixture)
+{
+    (void)nftw(fixture->dir, remove_one, 16, FTW_PHYS | FTW_DEPTH);
+}
+
 void fixture_log(int level, const char *line, void *user)
 {
     struct fixture *fixture = user;

@@ -44,6 +44,8 @@ int fixture_setup(void **state);
 /* Where a sync costs nothing, if there is such a place: for tests with many small databases. */
 int fixture_setup_in_memory(void **state);
 int fixture_teardown(void **state);
+/* Removes `dir` and what is in it. */
+void fixture_forget_folder(struct fixture *fixture);
 void fixture_log(int level, const char *line, void *user);
 /* Options with the folder and the log of the fixture. */
 struct cache_options fixture_options(struct fixture *fixture);
