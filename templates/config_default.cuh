@@ -1,22 +1,26 @@
 /*
  * Constants of a kernel. These values are for editors and for compiling a template on its own; in a generated source this
- * file is replaced by the same names (gen/config.def) with the values of the kernel.
+ * file is replaced by those of the names (gen/config.def) that the kernel uses, with its values.
  */
 #ifndef GDPA_CONFIG_DEFAULT_CUH
 #define GDPA_CONFIG_DEFAULT_CUH
 
-constexpr int kArch = 80;         // compute capability * 10
-constexpr int kHeadDim = 128;     // columns of q and k
-constexpr int kHeadDimV = 128;    // columns of v and o
-constexpr int kWindowLeft = -1;   // keys to the left of the aligned one; -1: unbounded
-constexpr int kWindowRight = -1;  // keys to the right of it; -1: unbounded
-constexpr int kBlockM = 128;      // query rows a block
-constexpr int kBlockN = 32;       // keys a tile
-constexpr int kSliceN = 32;       // keys whose scores are held at a time
-constexpr int kWarps = 4;         // warps a block
-constexpr int kThreads = 128;     // threads a block
-constexpr int kStages = 2;        // key and value tiles in shared memory at a time
-constexpr int kMinBlocks = 2;     // blocks an SM
-constexpr int kSmemBytes = 65536; // dynamic shared memory of a block
+constexpr int kArch = 80;               // compute capability * 10
+constexpr int kHeadDim = 128;           // columns of q and k
+constexpr int kHeadDimV = 128;          // columns of v and o
+constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; -1: unbounded
+constexpr int kWindowRight = -1;        // keys to the right of it; -1: unbounded
+constexpr int kBlockM = 128;            // query rows a block
+constexpr int kBlockN = 32;             // keys a tile
+constexpr int kSliceN = 32;             // keys whose scores are held at a time
+constexpr int kWarps = 4;               // warps a block
+constexpr int kThreads = 128;           // threads a block
+constexpr int kStages = 2;              // key and value tiles in shared memory at a time
+constexpr int kQueryStages = 1;         // query tiles in shared memory at a time
+constexpr int kValueColumns = 128;      // columns of the output in registers
+constexpr int kProducerRegisters = 40;  // of a thread that copies
+constexpr int kConsumerRegisters = 232; // of a thread that computes
+constexpr int kMinBlocks = 2;           // blocks an SM
+constexpr int kSmemBytes = 65536;       // dynamic shared memory of a block
 
 #endif

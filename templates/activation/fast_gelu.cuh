@@ -28,6 +28,8 @@ __device__ inline float activation_derivative(float x, float param)
  * For a raw score r and x = s r: u = r (k0 s + k1 s^3 r^2), and f = (s/2) r (1 + tanh u), whose factor s/2 moves to the output.
  * fp16 keeps the factor, or P would overflow where f does not.
  */
+constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40: beyond it the result is the same, and the cube would overflow
+
 struct ActivationConstants {
     float linear;
     float cubic;
@@ -38,12 +40,13 @@ struct ActivationConstants {
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
     const float half_scale = 0.5f * scale;
+    const float size = min_nan_f32(max_nan_f32(scale, -kLargestFoldedScale), kLargestFoldedScale);
     //@if bf16
     const float epilogue = out_scale * half_scale;
     //@else
     const float epilogue = out_scale;
     //@endif
-    return {kGeluK0 * scale, kGeluK1 * scale * scale * scale, half_scale, epilogue};
+    return {kGeluK0 * size, kGeluK1 * size * size * size, half_scale, epilogue};
 }
 
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)

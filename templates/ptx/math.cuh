@@ -22,6 +22,13 @@ __device__ inline float fma_rn_sat_f32(float a, float b, float c)
     return d;
 }
 
+__device__ inline float abs_f32(float a)
+{
+    float d;
+    asm("abs.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
 /* NaN in one operand gives the other one. */
 __device__ inline float max_f32(float a, float b)
 {

@@ -34,6 +34,11 @@ inline float max_f32(float a, float b)
     return a == b ? (std::signbit(a) ? b : a) : (a > b ? a : b);
 }
 
+inline float abs_f32(float a)
+{
+    return std::fabs(a);
+}
+
 inline float max_nan_f32(float a, float b)
 {
     return a != a || b != b ? nan_f32() : max_f32(a, b);
