@@ -16,7 +16,7 @@
 
 static gdpa_spec normalised(const char *text)
 {
-    const gdpa_spec spec = fixture_spec(text);
+    const gdpa_spec spec = runtime_spec(text);
     gdpa_spec result;
     struct sbuf why;
     sbuf_init(&why, 4096);
@@ -39,12 +39,12 @@ static struct kernel_plan plan_of(int block_m)
 
 static gdpa_args dense_args(void)
 {
-    return fixture_args();
+    return runtime_args();
 }
 
 static gdpa_args jagged_args(void)
 {
-    gdpa_args args = fixture_args();
+    gdpa_args args = runtime_args();
     args.seqlen_q = args.seqlen_k = 0;
     args.total_q = 300;
     args.total_k = 500;
@@ -318,7 +318,7 @@ static void fp32_outputs_count_their_alignment_in_bytes(void **state)
 static void the_need_for_the_unaligned_kernel_is_seen(void **state)
 {
     (void)state;
-    gdpa_spec spec = fixture_spec("fwd head_dim=64 activation=relu");
+    gdpa_spec spec = runtime_spec("fwd head_dim=64 activation=relu");
     gdpa_args args = dense_args();
     assert_false(args_are_unaligned(&spec, &args));
     args.v.data = (void *)(uintptr_t)0x30002;

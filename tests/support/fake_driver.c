@@ -93,6 +93,7 @@ static struct {
     int device_count, capabilities[DEVICES_MAX];
     int version;
     bool initialised, needs_current, launched;
+    bool starts_without_devices; /* cuInit works, and then there is none */
     long calls[FUNCTION_COUNT], skip[FUNCTION_COUNT];
     int result[FUNCTION_COUNT];
     int attribute_calls[DEVICES_MAX];
@@ -167,6 +168,7 @@ static void control_devices(int count, const int *capabilities)
 {
     pthread_mutex_lock(&lock);
     state.device_count = count;
+    state.starts_without_devices = count == 0;
     for (int i = 0; i < count; i++) {
         state.capabilities[i] = capabilities[i];
     }
@@ -353,7 +355,7 @@ EXPORT int cuInit(unsigned flags)
 {
     int result = enter(F_cuInit);
     if (result == OK) {
-        result = flags != 0 ? INVALID_VALUE : state.device_count == 0 ? NO_DEVICE : OK;
+        result = flags != 0 ? INVALID_VALUE : state.device_count == 0 && !state.starts_without_devices ? NO_DEVICE : OK;
         state.initialised = result == OK;
     }
     return leave(result);

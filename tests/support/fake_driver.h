@@ -25,11 +25,11 @@ struct fake_launch {
 /* The exported object `fake_driver`. Any thread may call. */
 struct fake_driver {
     void (*reset)(void); /* as after loading, with the devices of the environment; loaded libraries stay */
-    void (*devices)(int count, const int *capabilities);
-    void (*version)(int version);                              /* 13000 */
-    void (*fail)(const char *function, int result, long skip); /* after `skip` more calls; result 0: no longer */
-    long (*calls)(const char *function);                       /* NULL: of all functions */
-    void (*current)(int device);                               /* -1: no context is current on this thread */
+    void (*devices)(int count, const int *capabilities);        /* none: cuInit works all the same */
+    void (*version)(int version);                               /* 13000 */
+    void (*fault)(const char *function, int result, long skip); /* after `skip` more calls; result 0: no longer */
+    long (*calls)(const char *function);                        /* NULL: of all functions */
+    void (*current)(int device);                                /* -1: no context is current on this thread */
     struct CUstream_st *(*stream)(int device);
     void (*needs_current)(bool needed); /* launches need a current context even with a stream */
     bool (*last_launch)(struct fake_launch *launch);

@@ -26,7 +26,7 @@ struct fake_nvrtc {
     void (*reset)(void);
     void (*version)(int major, int minor);
     void (*archs)(int count, const int *archs);
-    void (*fail)(const char *function, int result); /* nvrtcCompileProgram and so on; 0: no longer */
+    void (*fault)(const char *function, int result); /* nvrtcCompileProgram and so on; 0: no longer */
     void (*output)(enum fake_output output);
     void (*delay)(int milliseconds); /* of a compile */
     long (*calls)(const char *function);

@@ -124,7 +124,7 @@ void captured_log_line(gdpa_log_level level, const char *subsystem, const char *
     pthread_mutex_unlock(&log->lock);
 }
 
-gdpa_ctx_options fixture_options(const char *cache_dir)
+gdpa_ctx_options runtime_options(const char *cache_dir)
 {
     gdpa_ctx_options options = GDPA_CTX_OPTIONS_INIT;
     options.cache_dir = cache_dir;
@@ -134,7 +134,7 @@ gdpa_ctx_options fixture_options(const char *cache_dir)
     return options;
 }
 
-gdpa_ctx *fixture_context(const gdpa_ctx_options *options)
+gdpa_ctx *runtime_context(const gdpa_ctx_options *options)
 {
     gdpa_ctx *ctx = NULL;
     expect_ok(gdpa_ctx_create(options, &ctx));
@@ -142,14 +142,14 @@ gdpa_ctx *fixture_context(const gdpa_ctx_options *options)
     return ctx;
 }
 
-gdpa_spec fixture_spec(const char *text)
+gdpa_spec runtime_spec(const char *text)
 {
     gdpa_spec spec = GDPA_SPEC_INIT;
     expect_ok(gdpa_spec_parse(text, &spec));
     return spec;
 }
 
-gdpa_args fixture_args(void)
+gdpa_args runtime_args(void)
 {
     gdpa_args args = GDPA_ARGS_INIT;
     args.q.data = (void *)(uintptr_t)0x10000;

@@ -37,16 +37,16 @@ void captured_log_init(struct captured_log *log);
 void captured_log_line(gdpa_log_level level, const char *subsystem, const char *line, void *user);
 
 /* Options for a context on the fakes; change what the test is about. */
-gdpa_ctx_options fixture_options(const char *cache_dir);
+gdpa_ctx_options runtime_options(const char *cache_dir);
 
 /* A context that must come to be. */
-gdpa_ctx *fixture_context(const gdpa_ctx_options *options);
+gdpa_ctx *runtime_context(const gdpa_ctx_options *options);
 
 /* A spec from its text, which must be good. */
-gdpa_spec fixture_spec(const char *text);
+gdpa_spec runtime_spec(const char *text);
 
 /* Dense arguments of batch 2, 3 rows, 4 heads; pointers that are aligned and never followed. */
-gdpa_args fixture_args(void);
+gdpa_args runtime_args(void);
 
 /* The status, and a text that is in gdpa_last_error(). */
 void expect_failure_at(gdpa_status status, gdpa_status expected, const char *text, const char *file, int line);
