@@ -181,29 +181,44 @@ static int64_t output_index(const struct output *output, int64_t b, int64_t firs
     return base + row * output->stride_row + head * output->stride_head;
 }
 
-/* Counts what a sequence's elements hold that they must not, and makes them look unwritten for the check of the rest. */
-static void sequence_blank(int64_t b, int thread, void *user)
+/* Counts what a sequence's elements hold that they must not. */
+static void sequence_scan(int64_t b, int thread, void *user)
 {
     (void)thread;
     struct output *output = user;
     struct reference_sequence sequence = reference_sequence_find(output->problem, b);
+    static const unsigned char blank[4] = {UNWRITTEN, UNWRITTEN, UNWRITTEN, UNWRITTEN};
     size_t size = dtype_size(output->dtype);
     int64_t unwritten = 0;
     int64_t not_finite = 0;
-    static const unsigned char blank[4] = {UNWRITTEN, UNWRITTEN, UNWRITTEN, UNWRITTEN};
     for (int64_t row = 0; row < sequence.rows_q; row++) {
         for (int64_t head = 0; head < output->heads; head++) {
             int64_t at = output_index(output, b, sequence.first_q, row, head);
             for (int64_t c = 0; c < output->dim; c++) {
-                unsigned char *element = output->data + (size_t)(at + c) * size;
-                unwritten += memcmp(element, blank, size) == 0 ? 1 : 0;
-                not_finite += isfinite(dtype_load(output->dtype, element, 0)) ? 0 : 1;
+                const unsigned char *element = output->data + (size_t)(at + c) * size;
+                bool blank_element = memcmp(element, blank, size) == 0;
+                unwritten += blank_element ? 1 : 0;
+                not_finite += blank_element || isfinite(dtype_load(output->dtype, element, 0)) ? 0 : 1;
             }
-            memset(output->data + (size_t)at * size, UNWRITTEN, (size_t)output->dim * size);
         }
     }
     output->unwritten += unwritten;
     output->not_finite += not_finite;
+}
+
+/* Makes a sequence's elements look unwritten, for the check of the rest. */
+static void sequence_blank(int64_t b, int thread, void *user)
+{
+    (void)thread;
+    const struct output *output = user;
+    struct reference_sequence sequence = reference_sequence_find(output->problem, b);
+    size_t size = dtype_size(output->dtype);
+    for (int64_t row = 0; row < sequence.rows_q; row++) {
+        for (int64_t head = 0; head < output->heads; head++) {
+            int64_t at = output_index(output, b, sequence.first_q, row, head);
+            memset(output->data + (size_t)at * size, UNWRITTEN, (size_t)output->dim * size);
+        }
+    }
 }
 
 /* Compares the elements of some blocks, which are in order, with their reference. */
@@ -316,18 +331,44 @@ static bool blocks_check(const struct output *output, const struct reference_blo
     return good;
 }
 
-static void result_take(struct case_result *result, const struct compare *compare)
+static void result_take(struct case_result *result, const struct output *output, const struct compare *compare)
 {
     result->elements = compare->count;
     result->max_error = compare->worst.max_error;
     result->bound = compare->worst_bound;
     result->ratio = compare->worst_ratio;
     result->frobenius = compare_frobenius(compare);
-    if (!compare_holds(compare)) {
-        char text[400];
-        compare_explain(compare, text, sizeof text);
+    char text[300];
+    compare_explain(compare, text, sizeof text);
+    if (output->unwritten > 0 || output->not_finite > 0) {
+        wrong(result, "%lld elements of the result were not written and %lld are not finite; %s",
+              (long long)output->unwritten, (long long)output->not_finite, text);
+    } else if (!compare_holds(compare)) {
         wrong(result, "%s", text);
     }
+}
+
+/* The elements of the sequences: scanned whole, and compared whole or in a sample. */
+static void sequences_check(struct output *output, const struct run_options *options, struct case_result *result)
+{
+    const struct reference_problem *problem = output->problem;
+    struct reference_block *blocks = NULL;
+    int64_t count = 0;
+    parallel_for(problem->args->batch, options->threads, sequence_scan, output);
+    if (!reference_blocks_list(problem, &blocks, &count)) {
+        wrong(result, "out of host memory for the reference");
+        return;
+    }
+    int64_t chosen = blocks_sample(problem, blocks, count, options);
+    result->sampled = chosen < count;
+    struct comparison comparison = {.sequence = -1};
+    compare_init(&comparison.compare, output->dtype, 2);
+    if (blocks_check(output, blocks, chosen, &comparison)) {
+        result_take(result, output, &comparison.compare);
+    } else {
+        wrong(result, "out of host memory for the reference");
+    }
+    free(blocks);
 }
 
 /* Everything about the output: `found` is the whole buffer as it came back, and is written to. */
@@ -337,27 +378,8 @@ static void output_check(const struct verify_case *made, const struct case_buffe
     struct reference_problem problem = {.spec = &made->spec, .args = &made->args, .threads = options->threads};
     size_t offset = (size_t)((unsigned char *)made->args.o.data - buffer->image);
     struct output output = output_describe(&problem, found + offset);
-    struct reference_block *blocks = NULL;
-    int64_t count = 0;
-    if (!reference_blocks_list(&problem, &blocks, &count)) {
-        wrong(result, "out of host memory for the reference");
-        return;
-    }
-    int64_t chosen = blocks_sample(&problem, blocks, count, options);
-    result->sampled = chosen < count;
-    struct comparison comparison = {.sequence = -1};
-    compare_init(&comparison.compare, output.dtype, 2);
-    if (blocks_check(&output, blocks, chosen, &comparison)) {
-        result_take(result, &comparison.compare);
-    } else {
-        wrong(result, "out of host memory for the reference");
-    }
-    free(blocks);
+    sequences_check(&output, options, result);
     parallel_for(made->args.batch, options->threads, sequence_blank, &output);
-    if (output.unwritten > 0 || output.not_finite > 0) {
-        wrong(result, "%lld elements of the result were not written, %lld are not finite", (long long)output.unwritten,
-              (long long)output.not_finite);
-    }
     untouched_check(buffer, found, buffer->image, result);
 }
 
@@ -365,18 +387,17 @@ static void output_check(const struct verify_case *made, const struct case_buffe
  * The whole
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* Launches once more into a fresh output and compares bits. */
-static void repeat_check(const struct verify_device *device, struct verify_case *made, const struct case_buffer *buffer,
-                         const unsigned char *first, struct case_result *result)
+/* Launches once more into a fresh output; whether the bits are others. */
+static bool repeat_differs(const struct verify_device *device, struct verify_case *made,
+                           const struct case_buffer *buffer, const unsigned char *first, struct case_result *result)
 {
     if (!buffers_upload(device, made, true, result) || !launch(device, made, result)) {
-        return;
+        return false;
     }
     unsigned char *second = buffer_download(device, buffer, result);
-    if (second != NULL && memcmp(first, second, case_buffer_bytes(buffer)) != 0) {
-        wrong(result, "a second launch gave other bits");
-    }
+    bool differs = second != NULL && memcmp(first, second, case_buffer_bytes(buffer)) != 0;
     free(second);
+    return differs;
 }
 
 static void case_judge(const struct verify_device *device, struct verify_case *made, const struct run_options *options,
@@ -385,20 +406,23 @@ static void case_judge(const struct verify_device *device, struct verify_case *m
     if (!buffers_upload(device, made, false, result) || !launch(device, made, result)) {
         return;
     }
+    inputs_check(device, made, result);
     struct case_buffer *buffer = case_buffer_of(made, made->args.o.data);
-    if (buffer != NULL) {
-        unsigned char *found = buffer_download(device, buffer, result);
-        if (found != NULL) {
-            repeat_check(device, made, buffer, found, result);
-            if (!result->lost) {
-                output_check(made, buffer, found, options, result);
-            }
-        }
-        free(found);
+    if (buffer == NULL || result->lost) {
+        return;
     }
+    unsigned char *found = buffer_download(device, buffer, result);
+    if (found == NULL) {
+        return;
+    }
+    bool differs = repeat_differs(device, made, buffer, found, result);
     if (!result->lost) {
-        inputs_check(device, made, result);
+        output_check(made, buffer, found, options, result);
     }
+    if (differs) {
+        wrong(result, "a second launch gave other bits");
+    }
+    free(found);
 }
 
 struct case_result case_run(const struct verify_device *device, struct verify_case *made,

@@ -1,0 +1,350 @@
+/*
+ * The matrices hold what they promise: every value of every option, every pair of factors, every shape; and they stay
+ * within the size that a run can afford.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "include/gdpajit.h"
+#include "tools/matrix.h"
+#include "tools/shapes.h"
+#include "tools/vocabulary.h"
+
+enum {
+    MOST_KERNELS = 400,
+};
+
+struct collected {
+    char *texts[MOST_KERNELS];
+    gdpa_spec specs[MOST_KERNELS];
+    size_t count;
+};
+
+static bool collect_one(const char *text, void *user)
+{
+    struct collected *collected = user;
+    assert_true(collected->count < MOST_KERNELS);
+    gdpa_spec spec = GDPA_SPEC_INIT;
+    if (gdpa_spec_parse(text, &spec) != GDPA_OK) {
+        fail_msg("%s: %s", text, gdpa_last_error());
+    }
+    collected->specs[collected->count] = spec;
+    collected->texts[collected->count] = strdup(text);
+    assert_non_null(collected->texts[collected->count]);
+    collected->count++;
+    return true;
+}
+
+static struct collected *collect(const char *matrix, const char *arch)
+{
+    struct collected *collected = calloc(1, sizeof *collected);
+    assert_non_null(collected);
+    assert_true(matrix_specs(matrix, arch, collect_one, collected));
+    assert_int_equal(collected->count, matrix_count(matrix));
+    return collected;
+}
+
+static void collected_free(struct collected *collected)
+{
+    for (size_t i = 0; i < collected->count; i++) {
+        free(collected->texts[i]);
+    }
+    free(collected);
+}
+
+static void every_spec_is_one_that_has_a_kernel(void **state)
+{
+    (void)state;
+    for (size_t m = 0; matrices[m].name != NULL; m++) {
+        struct collected *collected = collect(matrices[m].name, "sm_90a");
+        for (size_t i = 0; i < collected->count; i++) {
+            if (gdpa_spec_check(&collected->specs[i]) != GDPA_OK) {
+                fail_msg("%s: %s", collected->texts[i], gdpa_last_error());
+            }
+            assert_int_equal(collected->specs[i].arch, 90);
+        }
+        collected_free(collected);
+    }
+}
+
+static void no_kernel_is_listed_twice(void **state)
+{
+    (void)state;
+    for (size_t m = 0; matrices[m].name != NULL; m++) {
+        struct collected *collected = collect(matrices[m].name, "sm_80");
+        char(*canonical)[512] = calloc(collected->count, sizeof *canonical);
+        assert_non_null(canonical);
+        for (size_t i = 0; i < collected->count; i++) {
+            assert_int_equal(gdpa_spec_format(&collected->specs[i], canonical[i], sizeof canonical[i], NULL), GDPA_OK);
+            for (size_t other = 0; other < i; other++) {
+                if (strcmp(canonical[other], canonical[i]) == 0) {
+                    fail_msg("%s: kernels %zu and %zu are %s", matrices[m].name, other, i, canonical[i]);
+                }
+            }
+        }
+        free(canonical);
+        collected_free(collected);
+    }
+}
+
+/* Whether a kernel of the list has this number in effect. */
+static bool number_met(const struct collected *collected, const struct spec_word *word, int number)
+{
+    for (size_t i = 0; i < collected->count; i++) {
+        if (spec_word_number(word, &collected->specs[i]) == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int number_of(const struct spec_word *word, const char *value)
+{
+    char text[128];
+    snprintf(text, sizeof text, strcmp(word->name, "pass") == 0 ? "%s%s" : "%s=%s",
+             strcmp(word->name, "pass") == 0 ? "" : word->name, value);
+    gdpa_spec spec = GDPA_SPEC_INIT;
+    assert_int_equal(gdpa_spec_parse(text, &spec), GDPA_OK);
+    return spec_word_number(word, &spec);
+}
+
+static void default_has_every_value_of_every_option(void **state)
+{
+    (void)state;
+    struct collected *collected = collect("default", NULL);
+    for (size_t w = 0; w < spec_word_count; w++) {
+        const struct spec_word *word = &spec_words[w];
+        const char *value;
+        if (strcmp(word->name, "arch") == 0) {
+            continue; /* that of the machine */
+        }
+        for (size_t v = 0; (value = spec_word_value(word, v, NULL)) != NULL; v++) {
+            bool backward = strcmp(word->name, "pass") == 0 && strcmp(value, "bwd") == 0;
+            if (!backward && !number_met(collected, word, number_of(word, value))) {
+                fail_msg("no kernel has %s=%s", word->name, value);
+            }
+        }
+        if (strcmp(word->kind, "BOOL") == 0) {
+            assert_true(number_met(collected, word, 0) && number_met(collected, word, 1));
+        }
+    }
+    collected_free(collected);
+}
+
+static void default_has_every_head_dimension_asked_for(void **state)
+{
+    (void)state;
+    static const int dims[][2] = {{32, 32},   {64, 64},   {96, 96}, {128, 128}, {192, 192},
+                                  {256, 256}, {192, 128}, {40, 40}, {120, 120}};
+    struct collected *collected = collect("default", NULL);
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+        for (int activation = 1; activation <= 17; activation++) {
+            bool met = false;
+            for (size_t i = 0; i < collected->count; i++) {
+                const gdpa_spec *spec = &collected->specs[i];
+                int dim_v = spec->head_dim_v != 0 ? spec->head_dim_v : spec->head_dim;
+                met = met || (spec->head_dim == dims[d][0] && dim_v == dims[d][1] && spec->activation == activation);
+            }
+            assert_true(met);
+        }
+    }
+    collected_free(collected);
+}
+
+/* Windows by what they bound. */
+static void default_has_every_kind_of_mask(void **state)
+{
+    (void)state;
+    static const char *const masks[] = {
+        "causal",
+        "causal align=top_left",
+        "window_left=0 window_right=0",
+        "window_left=64",
+        "window_right=32 align=top_left",
+        "window_left=100 window_right=27",
+        "window_left=16 window_right=16 align=top_left",
+        "causal window_left=127",
+    };
+    struct collected *collected = collect("default", NULL);
+    for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
+        int met = 0;
+        for (size_t i = 0; i < collected->count; i++) {
+            met += strstr(collected->texts[i], masks[m]) != NULL ? 1 : 0;
+        }
+        assert_true(met >= 10);
+    }
+    collected_free(collected);
+}
+
+/* The words of an option in a text: its value, "" when it is not there. */
+static void value_in(const char *text, const char *option, char *value, size_t capacity)
+{
+    char word[64];
+    snprintf(word, sizeof word, " %s", option);
+    const char *at = strstr(text, word);
+    value[0] = 0;
+    if (at != NULL) {
+        snprintf(value, capacity, "%.*s", (int)strcspn(at + 1, " "), at + 1);
+    }
+}
+
+static void default_has_every_pair_of_values(void **state)
+{
+    (void)state;
+    static const char *const options[] = {
+        "activation=", "head_dim=", "dtype=",       "out_dtype=",    "causal",   "align=",
+        "layout_q=",   "layout_k=", "window_left=", "window_right=", "unaligned"};
+    enum { OPTIONS = sizeof options / sizeof *options };
+    struct collected *collected = collect("default", NULL);
+    for (int left = 0; left < OPTIONS; left++) {
+        for (int right = left + 1; right < OPTIONS; right++) {
+            bool same_factor =
+                (left >= 4 && left != 6 && left != 7 && right >= 4 && right != 6 && right != 7 && right != 10) ||
+                (left == 2 && right == 3);
+            for (size_t a = 0; !same_factor && a < collected->count; a++) {
+                /* For every value of the left one and every value of the right one, some kernel has both. */
+                char one[64];
+                value_in(collected->texts[a], options[left], one, sizeof one);
+                for (size_t b = 0; b < collected->count; b++) {
+                    char other[64];
+                    value_in(collected->texts[b], options[right], other, sizeof other);
+                    bool met = false;
+                    for (size_t i = 0; i < collected->count && !met; i++) {
+                        char first[64];
+                        char second[64];
+                        value_in(collected->texts[i], options[left], first, sizeof first);
+                        value_in(collected->texts[i], options[right], second, sizeof second);
+                        met = strcmp(first, one) == 0 && strcmp(second, other) == 0;
+                    }
+                    if (!met) {
+                        fail_msg("no kernel has %s'%s' with %s'%s'", options[left], one, options[right], other);
+                    }
+                }
+            }
+        }
+    }
+    collected_free(collected);
+}
+
+static void sizes_are_what_a_run_can_afford(void **state)
+{
+    (void)state;
+    assert_in_range(matrix_count("default"), 150, MOST_KERNELS);
+    assert_in_range(matrix_count("small"), 20, 30);
+    assert_in_range(matrix_count("public"), 1, 4);
+    assert_int_equal(matrix_count("none"), 0);
+}
+
+static void small_has_every_activation_and_both_layouts(void **state)
+{
+    (void)state;
+    struct collected *collected = collect("small", NULL);
+    bool activations[18] = {false};
+    bool layouts[3][3] = {{false}};
+    for (size_t i = 0; i < collected->count; i++) {
+        const gdpa_spec *spec = &collected->specs[i];
+        activations[spec->activation] = true;
+        layouts[spec->layout_q != 0 ? spec->layout_q : 1][spec->layout_k != 0 ? spec->layout_k : 1] = true;
+    }
+    for (int a = 1; a <= 17; a++) {
+        assert_true(activations[a]);
+    }
+    assert_true(layouts[1][1] && layouts[1][2] && layouts[2][1] && layouts[2][2]);
+    collected_free(collected);
+}
+
+static void default_runs_every_general_shape_with_every_layout(void **state)
+{
+    (void)state;
+    struct collected *collected = collect("default", NULL);
+    for (int row = 0; row <= shape_find("large-batch"); row++) {
+        for (int layouts = 0; layouts < 4; layouts++) {
+            int met = 0;
+            for (size_t i = 0; i < collected->count; i++) {
+                bool jagged_q = collected->specs[i].layout_q == GDPA_LAYOUT_JAGGED;
+                bool jagged_k = collected->specs[i].layout_k == GDPA_LAYOUT_JAGGED;
+                bool has = (matrix_shapes("default", i) >> row & 1) != 0;
+                met += has && jagged_q == (layouts & 1) && jagged_k == (layouts >> 1) ? 1 : 0;
+            }
+            if (met == 0) {
+                fail_msg("shape %s never meets layouts %d", shapes[row].name, layouts);
+            }
+        }
+    }
+    for (size_t i = 0; i < collected->count; i++) {
+        unsigned long long bits = matrix_shapes("default", i);
+        assert_true((bits >> shape_find("edges") & 1) && (bits >> shape_find("edges-unit") & 1));
+        assert_true((bits >> (shape_find("large-batch") + 1)) == 0);
+    }
+    collected_free(collected);
+}
+
+static void public_runs_the_fourteen_public_shapes(void **state)
+{
+    (void)state;
+    unsigned long long bits = matrix_shapes("public", 0);
+    int count = 0;
+    for (size_t row = 0; row < shape_count(); row++) {
+        bool in = (bits >> row & 1) != 0;
+        assert_int_equal(in, strncmp(shapes[row].name, "public-", 7) == 0);
+        count += in ? 1 : 0;
+        if (in) {
+            assert_true(shapes[row].batch == 1152 && shapes[row].heads_q == 4);
+        }
+    }
+    assert_int_equal(count, 14);
+    assert_int_equal(bits >> shape_count(), 0);
+}
+
+static bool stop_at_third(const char *text, void *user)
+{
+    (void)text;
+    int *seen = user;
+    return ++*seen < 3;
+}
+
+static void a_visit_ends_when_it_is_told_to(void **state)
+{
+    (void)state;
+    for (size_t m = 0; matrices[m].name != NULL; m++) {
+        int seen = 0;
+        bool all = matrix_specs(matrices[m].name, NULL, stop_at_third, &seen);
+        assert_int_equal(all, matrix_count(matrices[m].name) < 3);
+    }
+}
+
+static void an_unknown_matrix_is_named_with_the_nearest(void **state)
+{
+    (void)state;
+    char why[256];
+    int seen = 0;
+    assert_false(matrix_specs("defualt", NULL, stop_at_third, &seen));
+    matrix_unknown("defualt", why, sizeof why);
+    assert_string_equal(why, "unknown matrix defualt (did you mean default?); known are default, small, public");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_spec_is_one_that_has_a_kernel),
+        cmocka_unit_test(no_kernel_is_listed_twice),
+        cmocka_unit_test(default_has_every_value_of_every_option),
+        cmocka_unit_test(default_has_every_head_dimension_asked_for),
+        cmocka_unit_test(default_has_every_kind_of_mask),
+        cmocka_unit_test(default_has_every_pair_of_values),
+        cmocka_unit_test(sizes_are_what_a_run_can_afford),
+        cmocka_unit_test(small_has_every_activation_and_both_layouts),
+        cmocka_unit_test(default_runs_every_general_shape_with_every_layout),
+        cmocka_unit_test(public_runs_the_fourteen_public_shapes),
+        cmocka_unit_test(a_visit_ends_when_it_is_told_to),
+        cmocka_unit_test(an_unknown_matrix_is_named_with_the_nearest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

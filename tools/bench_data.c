@@ -1,0 +1,88 @@
+/*
+ * Device memory for bench; see bench_data.h.
+ */
+#include "tools/bench_data.h"
+
+#include "tests/support/half.h"
+#include "tests/support/random.h"
+#include "tests/support/reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    DRAWN = 1 << 22,     /* elements drawn on the host for a tensor */
+    PIECE = 1 << 20,     /* elements laid at a time */
+    PIECE_STEP = 1 << 7, /* places that pieces come from, in elements: keeps copies aligned */
+};
+
+bool bench_random(struct gpu *gpu, int32_t dtype, int64_t count, uint64_t seed, struct CUstream_st *stream,
+                  void **memory)
+{
+    size_t size = dtype_size(dtype);
+    int64_t drawn = count < DRAWN ? count : DRAWN;
+    void *elements = malloc((size_t)(drawn > 0 ? drawn : 1) * size);
+    void *buffer = NULL;
+    if (elements == NULL) {
+        snprintf(gpu->why, sizeof gpu->why, "out of host memory");
+        return false;
+    }
+    random_fill_normal(dtype, elements, drawn, 1, seed, 0);
+    bool good =
+        gpu_alloc(gpu, (size_t)count * size, &buffer) && gpu_upload(gpu, buffer, elements, (size_t)drawn * size);
+    struct random_source source = {.seed = seed, .counter = 1};
+    for (int64_t at = drawn; good && at < count; at += PIECE) {
+        int64_t some = count - at < PIECE ? count - at : PIECE;
+        int64_t from = random_between(&source, 0, (DRAWN - PIECE) / PIECE_STEP) * PIECE_STEP;
+        good = gpu_copy(gpu, (char *)buffer + (size_t)at * size, (char *)buffer + (size_t)from * size,
+                        (size_t)some * size, stream);
+    }
+    good = good && gpu_stream_wait(gpu, stream);
+    free(elements);
+    if (!good) {
+        gpu_free(gpu, buffer);
+        return false;
+    }
+    *memory = buffer;
+    return true;
+}
+
+static bool offsets_upload(struct gpu *gpu, const int32_t *offsets, int64_t batch, void **memory)
+{
+    size_t bytes = sizeof *offsets * (size_t)(batch + 1);
+    return offsets == NULL || (gpu_alloc(gpu, bytes, memory) && gpu_upload(gpu, *memory, offsets, bytes));
+}
+
+bool bench_data_make(struct gpu *gpu, const struct bench_case *named, const struct bench_shape *shape, uint64_t seed,
+                     struct CUstream_st *stream, struct bench_data *data)
+{
+    *data = (struct bench_data){.args = shape->args};
+    struct reference_problem problem = {.spec = &named->spec, .args = &shape->args};
+    struct reference_sizes sizes = reference_sizes_find(&problem);
+    int32_t dtype = named->spec.dtype;
+    int32_t out = named->spec.out_dtype != 0 ? named->spec.out_dtype : dtype;
+    bool good = bench_random(gpu, dtype, sizes.dq, random_hash(seed, 1), stream, &data->buffers[0]) &&
+                bench_random(gpu, dtype, sizes.dk, random_hash(seed, 2), stream, &data->buffers[1]) &&
+                bench_random(gpu, dtype, sizes.dv, random_hash(seed, 3), stream, &data->buffers[2]) &&
+                gpu_alloc(gpu, (size_t)sizes.o * dtype_size(out), &data->buffers[3]) &&
+                offsets_upload(gpu, shape->cu_seqlens_q, shape->args.batch, &data->buffers[4]) &&
+                offsets_upload(gpu, shape->cu_seqlens_k, shape->args.batch, &data->buffers[5]);
+    data->args.q.data = data->buffers[0];
+    data->args.k.data = data->buffers[1];
+    data->args.v.data = data->buffers[2];
+    data->args.o.data = data->buffers[3];
+    data->args.cu_seqlens_q = data->buffers[4];
+    data->args.cu_seqlens_k = data->buffers[5];
+    if (!good) {
+        bench_data_free(gpu, data);
+    }
+    return good;
+}
+
+void bench_data_free(struct gpu *gpu, struct bench_data *data)
+{
+    for (int i = 0; i < BENCH_BUFFERS; i++) {
+        gpu_free(gpu, data->buffers[i]);
+        data->buffers[i] = NULL;
+    }
+}
