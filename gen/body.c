@@ -102,7 +102,10 @@ static void write_config(struct assembly *assembly)
     const gdpa_spec *spec = assembly->spec;
     const struct kernel_plan *plan = assembly->plan;
     mark(assembly, "config_default.cuh", ", with the values of this kernel");
-#define CONFIG(name, value, doc) write_constant(assembly->body, #name, value, doc);
+#define CONFIG(name, when, value, doc)                                                                                 \
+    if (when) {                                                                                                        \
+        write_constant(assembly->body, #name, value, doc);                                                             \
+    }
 #include "gen/config.def"
 #undef CONFIG
 }

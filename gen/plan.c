@@ -10,7 +10,8 @@
 
 enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 1024 };
 
-static const struct plan_family *const families[] = {&plan_portable, &plan_sm90};
+/* Fastest first; the last one runs everything. */
+static const struct plan_family *const families[] = {&plan_sm90, &plan_portable};
 
 static const struct plan_family *family_find(int32_t number)
 {
@@ -72,30 +73,30 @@ static gdpa_status arch_of(const gdpa_spec *spec, const struct arch_row **arch, 
     return *arch != NULL ? GDPA_OK : fail(why, GDPA_E_ARGUMENT, "arch is %d: a plan needs that of a GPU", spec->arch);
 }
 
-/* Why the sm90 family cannot run a spec; NULL: it can. */
-static const char *sm90_refusal(const gdpa_spec *spec)
+int32_t plan_auto_family(const gdpa_spec *spec)
 {
-    if (spec->arch != 90) {
-        return "wgmma is on sm_90a only";
+    size_t i = 0;
+    while (families[i]->refusal(spec) != NULL) { /* the last family refuses nothing */
+        ++i;
     }
-    return spec->unaligned ? "the copy engine needs aligned tensors" : NULL;
+    return families[i]->number;
 }
 
-/* NULL: the family asked for cannot run the spec. */
-static const struct plan_family *choose_family(const gdpa_spec *spec, struct sbuf *reasons, struct sbuf *why)
+static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family **family, struct sbuf *reasons,
+                                 struct sbuf *why)
 {
-    const char *refusal = sm90_refusal(spec);
-    if (spec->family == GDPA_FAMILY_SM90 && refusal != NULL) {
-        fail(why, GDPA_E_UNSUPPORTED, "family sm90 cannot run this: %s; leave family out, or take portable", refusal);
-        return NULL;
+    bool is_auto = spec->family == GDPA_FAMILY_AUTO;
+    *family = family_find(is_auto ? plan_auto_family(spec) : spec->family);
+    const char *refusal = (*family)->refusal(spec);
+    if (refusal != NULL) {
+        return fail(why, GDPA_E_UNSUPPORTED, "family %s cannot run this: %s; leave family out, or take portable",
+                    (*family)->name, refusal);
     }
-    if (spec->family == GDPA_FAMILY_PORTABLE || refusal != NULL) {
-        sbuf_addf(reasons, "reason: family portable: %s\n", refusal != NULL ? refusal : "asked for");
-        return &plan_portable;
+    for (size_t i = 0; is_auto && families[i] != *family; ++i) {
+        sbuf_addf(reasons, "reason: not family %s: %s\n", families[i]->name, families[i]->refusal(spec));
     }
-    sbuf_addf(reasons, "reason: family sm90: wgmma and the copy engine, %s\n",
-              spec->family == GDPA_FAMILY_SM90 ? "asked for" : "the fastest here");
-    return &plan_sm90;
+    sbuf_addf(reasons, "reason: family %s: %s\n", (*family)->name, is_auto ? "the fastest that is left" : "asked for");
+    return GDPA_OK;
 }
 
 gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
@@ -104,10 +105,9 @@ gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, str
     TRY(plan_supports(normalised, why));
     TRY(arch_of(normalised, &arch, why));
     struct kernel_plan made = {0};
-    const struct plan_family *family = choose_family(normalised, reasons, why);
-    if (family == NULL) {
-        return GDPA_E_UNSUPPORTED;
-    }
+    const struct plan_family *family;
+    TRY(choose_family(normalised, &family, reasons, why));
+    made.family = family->number;
     TRY(family->make(normalised, &made, reasons, why));
     TRY(plan_check(normalised, &made, why));
     *plan = made;
@@ -176,6 +176,10 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
     if (family == NULL) {
         return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal are portable (%d) and sm90 (%d)",
                     plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90);
+    }
+    const char *refusal = family->refusal(normalised);
+    if (refusal != NULL) {
+        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %s, which cannot run this: %s", family->name, refusal);
     }
     TRY(check_tiles(plan, why));
     TRY(family->check(normalised, plan, why));

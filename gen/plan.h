@@ -19,7 +19,7 @@ struct kernel_plan {
     int32_t warps;   /* a block; portable: each owns block_m / warps query rows; sm90: 4 of them feed the others */
     int32_t stages;  /* key/value tiles in shared memory at a time */
     int32_t q_in_registers; /* 1: Q fragments are loaded once; 0: re-read from shared memory for each key tile */
-    int32_t slice_n;        /* keys whose scores are held at a time, block_n or a part of it */
+    int32_t slice_n;        /* keys that are activated and multiplied at a time, block_n or a part of it */
     int32_t threads;        /* a block */
     int32_t min_blocks;     /* a SM, for __launch_bounds__ */
     int32_t smem_bytes;     /* dynamic shared memory */
@@ -32,6 +32,9 @@ struct kernel_plan {
 
 /* Whether this version has kernels for the pass of a spec, for any arch: GDPA_OK or GDPA_E_UNSUPPORTED. */
 gdpa_status plan_supports(const gdpa_spec *normalised, struct sbuf *why);
+
+/* The family that `auto` stands for, of a spec with an arch. */
+int32_t plan_auto_family(const gdpa_spec *spec);
 
 /* The plan of a normalised spec with an arch; `reasons` (may be NULL) gets a line for each choice. */
 gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why);

@@ -11,7 +11,9 @@ struct plan_family {
     const char *name;
     const char *entry; /* template with the entry function */
 
-    /* Fills a plan, with a reason for each choice. */
+    /* Why the family has no kernel for a spec with an arch; NULL: it has one. */
+    const char *(*refusal)(const gdpa_spec *spec);
+    /* Fills a plan whose family is set, with a reason for each choice. */
     gdpa_status (*make)(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why);
     /* What the family's template asks of a plan, beyond what every plan must hold. */
     gdpa_status (*check)(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why);

@@ -54,6 +54,11 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
 {
     (void)spec;
     int32_t rows = plan->block_m / plan->warps;
+    if ((plan->query_stages | plan->value_columns | plan->producer_registers | plan->consumer_registers) != 0) {
+        return fail(why, GDPA_E_ARGUMENT,
+                    "query_stages, value_columns, producer_registers or consumer_registers of the plan is set: it "
+                    "belongs to another family than portable");
+    }
     if (plan->block_m % plan->warps != 0 || rows % 16 != 0 || rows > MOST_ROWS_A_WARP) {
         return fail(why, GDPA_E_ARGUMENT,
                     "block_m of the plan is %d for %d warps; each warp owns a multiple of 16 rows, at most %d",
@@ -130,10 +135,15 @@ static bool rung_fits(const struct kernel_plan *plan, const struct arch_row *arc
     return fits;
 }
 
+static const char *refusal(const gdpa_spec *spec)
+{
+    (void)spec;
+    return NULL;
+}
+
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch = arch_find(spec->arch);
-    plan->family = KERNEL_FAMILY_PORTABLE;
     choose_queries(spec, plan, reasons);
     for (const struct rung *rung = choose_ladder(spec, reasons); rung->block_m > 0; ++rung) {
         plan->block_m = rung->block_m;
@@ -157,6 +167,7 @@ const struct plan_family plan_portable = {
     .number = KERNEL_FAMILY_PORTABLE,
     .name = "portable",
     .entry = "fwd_portable.cuh",
+    .refusal = refusal,
     .make = make,
     .check = check,
     .smem_bytes = smem_bytes,

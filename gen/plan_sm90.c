@@ -22,6 +22,8 @@ enum {
     BARRIER_BYTES = 8,
     MOST_STAGES = 4,
     SM_REGISTERS = 65536,
+    FEWEST_REGISTERS = 24,
+    MOST_REGISTERS = 256,
     /* Addresses, loop state and temporaries of the activation in a consumer, as ptxas reports them. */
     OTHER_REGISTERS = 24,
 };
@@ -79,9 +81,30 @@ static int32_t entry_registers(int32_t threads)
     return SM_REGISTERS / threads / 8 * 8;
 }
 
+/* setmaxnreg takes multiples of 8 from 24 to 256, and what the block has must do for all of its warpgroups. */
+static gdpa_status check_registers(const struct kernel_plan *plan, int32_t consumers, struct sbuf *why)
+{
+    int32_t held = plan->producer_registers + consumers * plan->consumer_registers;
+    int32_t most = entry_registers(plan->threads) * (consumers + 1);
+    bool legal = plan->producer_registers >= FEWEST_REGISTERS && plan->consumer_registers >= FEWEST_REGISTERS &&
+                 plan->producer_registers % 8 == 0 && plan->consumer_registers % 8 == 0;
+    if (!legal || plan->consumer_registers > MOST_REGISTERS || held > most) {
+        return fail(why, GDPA_E_ARGUMENT,
+                    "producer_registers %d and consumer_registers %d of the plan are not multiples of 8 from %d to %d "
+                    "whose sum over %d warpgroups is at most %d",
+                    plan->producer_registers, plan->consumer_registers, FEWEST_REGISTERS, MOST_REGISTERS, consumers + 1,
+                    most);
+    }
+    return GDPA_OK;
+}
+
 static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
 {
     int32_t consumers = plan->warps / WARPGROUP_WARPS - 1;
+    if (plan->min_blocks != 1 || plan->q_in_registers != 0) {
+        return fail(why, GDPA_E_ARGUMENT, "min_blocks of the plan is %d and q_in_registers %d; family sm90 has 1 and 0",
+                    plan->min_blocks, plan->q_in_registers);
+    }
     if (plan->warps % WARPGROUP_WARPS != 0 || consumers < 1 || plan->block_m != consumers * WARPGROUP_ROWS) {
         return fail(why, GDPA_E_ARGUMENT,
                     "block_m of the plan is %d for %d warps; 4 warps feed the others, of which each 4 own 64 rows",
@@ -96,15 +119,7 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
                     "block_n %d or value_columns %d of the plan is no width of wgmma that covers head_dim_v %d",
                     plan->block_n, plan->value_columns, spec->head_dim_v);
     }
-    int32_t held = plan->producer_registers + consumers * plan->consumer_registers;
-    int32_t most = entry_registers(plan->threads) * (consumers + 1);
-    if (held > most || plan->producer_registers % 8 != 0 || plan->consumer_registers % 8 != 0) {
-        return fail(
-            why, GDPA_E_ARGUMENT,
-            "producer_registers %d and consumer_registers %d of the plan take %d of %d registers, in steps of 8",
-            plan->producer_registers, plan->consumer_registers, held * WARPGROUP_THREADS, most * WARPGROUP_THREADS);
-    }
-    return GDPA_OK;
+    return check_registers(plan, consumers, why);
 }
 
 /*
@@ -153,10 +168,17 @@ static bool rung_fits(const gdpa_spec *spec, struct kernel_plan *plan, const str
     return fits;
 }
 
+static const char *refusal(const gdpa_spec *spec)
+{
+    if (spec->arch != 90) {
+        return "wgmma is on sm_90a only";
+    }
+    return spec->unaligned ? "the copy engine needs aligned tensors" : NULL;
+}
+
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch = arch_find(spec->arch);
-    plan->family = KERNEL_FAMILY_SM90;
     plan->value_columns = width_for(spec->head_dim_v);
     plan->min_blocks = 1;
     for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); ++i) {
@@ -182,6 +204,7 @@ const struct plan_family plan_sm90 = {
     .number = KERNEL_FAMILY_SM90,
     .name = "sm90",
     .entry = "fwd_sm90.cuh",
+    .refusal = refusal,
     .make = make,
     .check = check,
     .smem_bytes = smem_bytes,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gen/fail.h"
+#include "gen/plan.h"
 #include "gen/tables.h"
 
 /* The oldest struct that could be meant ends after the last required field. Fields are appended, one int32_t each. */
@@ -152,6 +153,14 @@ static void normalise_band(gdpa_spec *spec)
     spec->align = masked ? value_or(spec->align, GDPA_ALIGN_BOTTOM_RIGHT) : GDPA_ALIGN_BOTTOM_RIGHT;
 }
 
+/* A family that would be taken anyway is not asked for. Without an arch nobody knows yet which one that is. */
+static void normalise_family(gdpa_spec *spec)
+{
+    if (spec->family == GDPA_FAMILY_DEFAULT || (spec->arch != 0 && spec->family == plan_auto_family(spec))) {
+        spec->family = GDPA_FAMILY_AUTO;
+    }
+}
+
 gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec *out, struct sbuf *why)
 {
     gdpa_spec copy = {0};
@@ -164,7 +173,7 @@ gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec 
     copy.layout_q = value_or(copy.layout_q, GDPA_LAYOUT_DENSE);
     copy.layout_k = value_or(copy.layout_k, GDPA_LAYOUT_DENSE);
     copy.schedule = value_or(copy.schedule, GDPA_SCHEDULE_AUTO);
-    copy.family = value_or(copy.family, GDPA_FAMILY_AUTO);
+    normalise_family(&copy);
     if (copy.pass == GDPA_PASS_FORWARD) {
         copy.schedule = GDPA_SCHEDULE_AUTO;
         copy.deterministic = 0;

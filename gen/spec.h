@@ -11,8 +11,9 @@
 
 /*
  * Copies a caller's struct of any known size, checks every field, fills the defaults in and removes what has no effect
- * (a window side of -1, causal's window_right, align when nothing depends on it, schedule, deterministic of a forward),
- * so that equal kernels have equal bytes. arch 0 stays 0 when arch_optional, else is refused. *out is untouched on failure.
+ * (a window side of -1, causal's window_right, align when nothing depends on it, schedule, deterministic of a forward, the
+ * family that auto takes on the arch), so that equal kernels have equal bytes. arch 0 stays 0 when arch_optional, else is
+ * refused. *out is untouched on failure.
  */
 gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec *out, struct sbuf *why);
 

@@ -47,6 +47,9 @@
 //@if wgmma_n160
 #include "ptx/wgmma_n160.cuh"
 //@endif
+//@if wgmma_n176
+#include "ptx/wgmma_n176.cuh"
+//@endif
 //@if wgmma_n192
 #include "ptx/wgmma_n192.cuh"
 //@endif

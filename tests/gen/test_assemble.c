@@ -196,16 +196,16 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"jagged_k", "d=64 act=relu arch=80 layout_k=jagged", "d=64 act=relu arch=80 layout_q=jagged"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"q_in_registers", "d=64 act=relu arch=80", "d=256 act=relu arch=80"},
-        {"wgmma_n32", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n64", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n80", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n96", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n112", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n128", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n160", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n176", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n192", NULL, "d=64 act=relu arch=80"},
-        {"wgmma_n256", NULL, "d=64 act=relu arch=80"},
+        {"wgmma_n32", "d=64 dv=8 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n64", "d=64 dv=40 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n80", "d=64 dv=80 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n96", "d=64 dv=88 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n112", "d=64 dv=104 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n128", "d=64 dv=72 act=relu arch=90", "d=64 act=relu arch=100"},
+        {"wgmma_n160", "d=64 dv=136 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n176", "d=64 dv=168 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n192", "d=64 dv=184 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
+        {"wgmma_n256", "d=64 dv=200 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
     };
     struct fixture fixture;
     struct sbuf source, why, text;
@@ -216,8 +216,8 @@ static void each_option_is_true_for_its_specs_alone(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         sbuf_reset(&text);
         sbuf_addf(&text, "//@if %s\nis on\n//@else\nis off\n//@endif\ngdpa_kernel_entry\n", cases[i].option);
-        const char *const pairs[][2] = {{"fwd_portable.cuh", text.text}};
-        fixture_init(&fixture, pairs, 1);
+        const char *const pairs[][2] = {{"fwd_portable.cuh", text.text}, {"fwd_sm90.cuh", text.text}};
+        fixture_init(&fixture, pairs, 2);
         if (cases[i].on != NULL) {
             assert_int_equal(generate(&fixture, cases[i].on, &source, &why), GDPA_OK);
             assert_contains(source.text, "is on\n");
@@ -340,6 +340,7 @@ static void names_read_in_a_fixed_order(void **state)
         {"d=64 act=relu window_left=256 window_right=64 align=top_left layout_k=jagged unaligned arch=100",
          "gdpa_fwd_sm100_d64_bf16_relu_wl256_wr64_tl_jk_unaligned_"},
         {"d=64 act=relu window_left=0 causal layout_q=jagged arch=86", "gdpa_fwd_sm86_d64_bf16_relu_causal_wl0_jq_"},
+        {"d=64 act=relu family=portable arch=90", "gdpa_fwd_sm90_d64_bf16_relu_portable_"},
     };
     struct sbuf name;
     sbuf_init(&name, 256);
@@ -372,6 +373,7 @@ static void every_source_of_the_embedded_templates_is_whole(void **state)
         "layout_q=jagged layout_k=jagged causal",
         "unaligned",
         "unaligned out_dtype=fp32 causal",
+        "family=portable",
     };
     struct choice_table activations = choice_table(OPTION_KIND_CHOICE_ACTIVATION);
     struct sbuf text, source, again, why, name;
@@ -414,12 +416,40 @@ static void every_source_of_the_embedded_templates_is_whole(void **state)
     sbuf_deinit(&text);
 }
 
+/* Wrappers of wgmma for the widths of the plan, and no others. */
+static void sources_have_the_wgmma_that_they_use(void **state)
+{
+    (void)state;
+    struct sbuf source, why;
+    sbuf_init(&source, 1 << 22);
+    sbuf_init(&why, 4096);
+    for (int32_t dim = 8; dim <= 256; dim += 8) {
+        gdpa_spec spec = spec_of("d=64 act=relu arch=90");
+        spec.head_dim_v = dim;
+        struct kernel_plan plan = plan_of(&spec);
+        sbuf_reset(&source);
+        assert_int_equal(source_generate(&spec, &plan, &source, &why), GDPA_OK);
+        for (int32_t width = 8; width <= 256; width += 8) {
+            char wrapper[64];
+            snprintf(wrapper, sizeof(wrapper), "// ---- templates/ptx/wgmma_n%d.cuh\n", width);
+            bool used = width == plan.block_n || width == plan.value_columns;
+            if ((strstr(source.text, wrapper) != NULL) != used) {
+                fail_msg("dv=%d: %s has %sbeen spliced in", dim, wrapper, used ? "not " : "");
+            }
+        }
+    }
+    sbuf_deinit(&why);
+    sbuf_deinit(&source);
+}
+
 static void different_kernels_have_different_names_and_hashes(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "d=64 act=relu arch=80",           "d=64 act=relu arch=87",        "d=64 act=silu arch=80",
-        "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80 causal", "d=64 act=relu arch=80 out_dtype=fp32",
+        "d=64 act=relu arch=80",        "d=64 act=relu arch=87",
+        "d=64 act=silu arch=80",        "d=64 act=relu arch=80 unaligned",
+        "d=64 act=relu arch=80 causal", "d=64 act=relu arch=80 out_dtype=fp32",
+        "d=64 act=relu arch=90",        "d=64 act=relu arch=90 family=portable",
     };
     char hashes[COUNT_OF(texts) + 1][33], names[COUNT_OF(texts) + 1][256];
     for (size_t i = 0; i <= COUNT_OF(texts); ++i) {
@@ -454,6 +484,7 @@ int main(void)
         cmocka_unit_test(the_hash_of_a_source_leaves_its_provenance_out),
         cmocka_unit_test(names_read_in_a_fixed_order),
         cmocka_unit_test(every_source_of_the_embedded_templates_is_whole),
+        cmocka_unit_test(sources_have_the_wgmma_that_they_use),
         cmocka_unit_test(different_kernels_have_different_names_and_hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

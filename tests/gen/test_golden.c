@@ -103,12 +103,29 @@ static void golden_specs_cover_the_small_choices(void **state)
     }
 }
 
+static void golden_sources_are_of_every_family(void **state)
+{
+    (void)state;
+    struct choice_table families = choice_table(OPTION_KIND_CHOICE_FAMILY);
+    for (size_t f = 0; f < families.count; ++f) {
+        bool found = families.rows[f].number == GDPA_FAMILY_AUTO;
+        for (size_t i = 0; i < COUNT_OF(goldens) && !found; ++i) {
+            gdpa_spec spec = spec_of(goldens[i].spec);
+            found = plan_of(&spec).family == families.rows[f].number;
+        }
+        if (!found) {
+            fail_msg("no golden source is of family %s", families.rows[f].name);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_are_those_of_the_golden_files),
         cmocka_unit_test(every_golden_file_is_listed),
         cmocka_unit_test(golden_specs_cover_the_small_choices),
+        cmocka_unit_test(golden_sources_are_of_every_family),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,15 @@
 #include "gen/tables.h"
 #include "tests/gen/gen_test.h"
 
+/* What the threads of a block hold together while they run. */
+static int32_t block_registers(const gdpa_spec *spec, const struct kernel_plan *plan)
+{
+    if (plan->family == KERNEL_FAMILY_PORTABLE) {
+        return plan->threads * plan_registers(spec, plan);
+    }
+    return 128 * plan->producer_registers + (plan->threads - 128) * plan->consumer_registers;
+}
+
 static void every_head_dim_fits_every_architecture(void **state)
 {
     (void)state;
@@ -28,8 +37,9 @@ static void every_head_dim_fits_every_architecture(void **state)
                     assert_true(plan.smem_bytes <= arch->smem_block);
                     assert_true(plan.min_blocks * (plan.smem_bytes + 1024) <= arch->smem_sm);
                     assert_int_equal(plan.threads, 32 * plan.warps);
-                    assert_true(plan_registers(&spec, &plan) <= 255);
-                    assert_true(plan.min_blocks * plan.threads * plan_registers(&spec, &plan) <= arch->regs_sm);
+                    assert_int_equal(plan.family, arch->number == 90 ? KERNEL_FAMILY_SM90 : KERNEL_FAMILY_PORTABLE);
+                    assert_true(plan_registers(&spec, &plan) <= (arch->number == 90 ? plan.consumer_registers : 255));
+                    assert_true(plan.min_blocks * block_registers(&spec, &plan) <= arch->regs_sm);
                 }
             }
         }
@@ -77,30 +87,83 @@ static void shared_memory_is_that_of_the_tiles(void **state)
 static void plans_are_the_same_each_time_and_say_why(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"d=64 act=relu arch=80", "d=128 act=relu arch=90", "d=256 act=relu arch=86",
-                                        "d=192 dv=128 act=relu arch=100"};
-    for (size_t i = 0; i < COUNT_OF(texts); ++i) {
-        gdpa_spec spec = spec_of(texts[i]);
+    static const char *const portable_fields[] = {"block_m",        "block_n", "slice_n",
+                                                  "q_in_registers", "stages",  "min_blocks"};
+    static const char *const sm90_fields[] = {"block_m", "block_n", "slice_n", "stages", "query_stages", "registers"};
+    static const struct {
+        const char *text, *start;
+        const char *const (*fields)[6];
+    } cases[] = {
+        {"d=64 act=relu arch=80", "family: portable\nblock_m: ", &portable_fields},
+        {"d=128 act=relu family=portable arch=90", "family: portable\nblock_m: ", &portable_fields},
+        {"d=128 act=relu arch=90", "family: sm90\nblock_m: ", &sm90_fields},
+        {"d=256 act=silu arch=90", "family: sm90\nblock_m: ", &sm90_fields},
+        {"d=256 act=relu arch=86", "family: portable\nblock_m: ", &portable_fields},
+        {"d=192 dv=128 act=relu arch=100", "family: portable\nblock_m: ", &portable_fields},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        gdpa_spec spec = spec_of(cases[i].text);
         struct kernel_plan one = plan_of(&spec), other = plan_of(&spec);
         assert_memory_equal(&one, &other, sizeof(one));
         struct sbuf text;
         sbuf_init(&text, 1 << 16);
         assert_int_equal(plan_print(&spec, &text, NULL), GDPA_OK);
-        assert_memory_equal(text.text, "family: portable\nblock_m: ", 26);
-        static const char *const fields[] = {"block_m", "block_n", "slice_n", "q_in_registers", "stages", "min_blocks"};
+        assert_memory_equal(text.text, cases[i].start, strlen(cases[i].start));
         const char *reasons = strstr(text.text, "\nreason: ");
         assert_non_null(reasons);
-        for (size_t j = 0; j < COUNT_OF(fields); ++j) {
-            assert_contains(reasons, fields[j]);
+        for (size_t j = 0; j < COUNT_OF(*cases[i].fields); ++j) {
+            assert_contains(reasons, (*cases[i].fields)[j]);
         }
         sbuf_deinit(&text);
     }
 }
 
+static void the_family_is_the_fastest_that_can_run_the_spec_unless_one_is_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t family;
+        const char *reason;
+    } cases[] = {
+        {"d=64 act=relu arch=90", KERNEL_FAMILY_SM90, "reason: family sm90: the fastest"},
+        {"d=64 act=relu arch=90 unaligned", KERNEL_FAMILY_PORTABLE, "reason: not family sm90: the copy engine"},
+        {"d=64 act=relu arch=90 family=portable", KERNEL_FAMILY_PORTABLE, "reason: family portable: asked for"},
+        {"d=64 act=relu arch=89", KERNEL_FAMILY_PORTABLE, "reason: not family sm90: wgmma is on sm_90a only"},
+        {"d=64 act=relu arch=100", KERNEL_FAMILY_PORTABLE, "reason: family portable: the fastest"},
+    };
+    struct sbuf reasons, why;
+    sbuf_init(&reasons, 1 << 16);
+    sbuf_init(&why, 4096);
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        gdpa_spec spec = spec_of(cases[i].text);
+        struct kernel_plan plan;
+        sbuf_reset(&reasons);
+        assert_int_equal(plan_make(&spec, &plan, &reasons, &why), GDPA_OK);
+        assert_int_equal(plan.family, cases[i].family);
+        assert_int_equal(plan_auto_family(&spec) == plan.family, spec.family == GDPA_FAMILY_AUTO);
+        assert_contains(reasons.text, cases[i].reason);
+    }
+    static const char *const refused[][2] = {
+        {"d=64 act=relu arch=80 family=sm90", "family sm90 cannot run this: wgmma is on sm_90a only"},
+        {"d=64 act=relu arch=100 family=sm90", "take portable"},
+        {"d=64 act=relu arch=90 family=sm90 unaligned", "family sm90 cannot run this: the copy engine needs aligned"},
+    };
+    for (size_t i = 0; i < COUNT_OF(refused); ++i) {
+        gdpa_spec spec = spec_of(refused[i][0]);
+        struct kernel_plan plan = {.family = 77};
+        assert_int_equal(plan_make(&spec, &plan, NULL, &why), GDPA_E_UNSUPPORTED);
+        assert_int_equal(plan.family, 77);
+        assert_contains(why.text, refused[i][1]);
+    }
+    sbuf_deinit(&why);
+    sbuf_deinit(&reasons);
+}
+
 static void the_line_form_names_every_field(void **state)
 {
     (void)state;
-    struct kernel_plan plan = {.family = KERNEL_FAMILY_PORTABLE,
+    struct kernel_plan plan = {.family = KERNEL_FAMILY_SM90,
                                .block_m = 1,
                                .block_n = 2,
                                .warps = 4,
@@ -109,12 +172,17 @@ static void the_line_form_names_every_field(void **state)
                                .slice_n = 3,
                                .threads = 5,
                                .min_blocks = 8,
-                               .smem_bytes = 9};
+                               .smem_bytes = 9,
+                               .query_stages = 10,
+                               .value_columns = 11,
+                               .producer_registers = 12,
+                               .consumer_registers = 13};
     struct sbuf text;
     sbuf_init(&text, 4096);
     plan_print_line(&plan, &text);
-    assert_string_equal(text.text, "portable block_m=1 block_n=2 slice_n=3 warps=4 threads=5 stages=6 q_in_registers=7 "
-                                   "min_blocks=8 smem_bytes=9");
+    assert_string_equal(text.text, "sm90 block_m=1 block_n=2 slice_n=3 warps=4 threads=5 stages=6 q_in_registers=7 "
+                                   "min_blocks=8 smem_bytes=9 query_stages=10 value_columns=11 producer_registers=12 "
+                                   "consumer_registers=13");
     sbuf_deinit(&text);
     /* The table of fields has all of them: a plan is nothing but those numbers. */
     size_t fields = 1;
@@ -163,9 +231,10 @@ struct change {
 };
 
 #define FIELD(name) #name, offsetof(struct kernel_plan, name)
-static const struct change changes[] = {
+static const struct change portable_changes[] = {
     {FIELD(family), 0, "family of the plan is 0"},
-    {FIELD(family), 2, "family of the plan is 2"},
+    {FIELD(family), 1, "family of the plan is 1"},
+    {FIELD(family), 3, "family of the plan is sm90, which cannot run this: wgmma"},
     {FIELD(block_m), 0, "block_m"},
     {FIELD(block_m), -128, "block_m"},
     {FIELD(block_m), 120, "block_m"},
@@ -203,35 +272,75 @@ static const struct change changes[] = {
     {FIELD(min_blocks), 33, "min_blocks"},
     {FIELD(smem_bytes), 0, "smem_bytes"},
     {FIELD(smem_bytes), INT32_MAX, "smem_bytes"},
+    {FIELD(query_stages), 1, "query_stages"},
+    {FIELD(value_columns), 64, "value_columns"},
+    {FIELD(producer_registers), 24, "producer_registers"},
+    {FIELD(consumer_registers), 24, "consumer_registers"},
+};
+
+/* Of a plan with 3 consumer warpgroups. */
+static const struct change sm90_changes[] = {
+    {FIELD(family), 2, "belongs to another family"},
+    {FIELD(block_m), 64, "block_m"},
+    {FIELD(block_m), 128, "block_m"},
+    {FIELD(block_m), 256, "block_m"},
+    {FIELD(block_n), 48, "slice_n"},
+    {FIELD(block_n), 144, "slice_n"},
+    {FIELD(block_n), 176, "slice_n"},
+    {FIELD(block_n), 384, "block_n 384"}, /* no wgmma is so wide */
+    {FIELD(block_n), 64, NULL},
+    {FIELD(block_n), 192, NULL},
+    {FIELD(slice_n), 128, NULL},
+    {FIELD(slice_n), 16, NULL},
+    {FIELD(slice_n), 48, "does not divide"},
+    {FIELD(warps), 15, "warps"},
+    {FIELD(warps), 4, "block_m"},
+    {FIELD(warps), 12, "block_m"},
+    {FIELD(threads), 384, "threads"},
+    {FIELD(stages), 1, "1 stages"},
+    {FIELD(stages), 5, "5 stages"},
+    {FIELD(stages), 3, NULL},
+    {FIELD(query_stages), 0, "0 query_stages"},
+    {FIELD(query_stages), 3, "3 query_stages"},
+    {FIELD(query_stages), 1, NULL},
+    {FIELD(value_columns), 0, "value_columns 0"},
+    {FIELD(value_columns), 32, "value_columns 32"}, /* fewer than head_dim_v */
+    {FIELD(value_columns), 72, "value_columns 72"},
+    {FIELD(value_columns), 80, NULL},
+    {FIELD(q_in_registers), 1, "q_in_registers"},
+    {FIELD(min_blocks), 2, "min_blocks"},
+    {FIELD(producer_registers), 0, "producer_registers"},
+    {FIELD(producer_registers), 16, "producer_registers"},
+    {FIELD(producer_registers), 28, "producer_registers"},
+    {FIELD(producer_registers), 40, "at most 512"},
+    {FIELD(producer_registers), 24, NULL},
+    {FIELD(consumer_registers), 0, "consumer_registers"},
+    {FIELD(consumer_registers), 152, NULL},
+    {FIELD(consumer_registers), 156, "consumer_registers"},
+    {FIELD(consumer_registers), 168, "at most 512"},
+    {FIELD(consumer_registers), 264, "consumer_registers"},
+    {FIELD(smem_bytes), 0, "smem_bytes"},
 };
 #undef FIELD
 
-static void plans_from_elsewhere_are_checked_field_by_field(void **state)
+static void check_changes(const gdpa_spec *spec, const struct kernel_plan *good, const struct change *changes,
+                          size_t count)
 {
-    (void)state;
     struct sbuf why;
     sbuf_init(&why, 4096);
-    gdpa_spec spec = spec_of("d=64 act=relu arch=80");
-    for (size_t i = 0; i < COUNT_OF(changes); ++i) {
+    for (size_t i = 0; i < count; ++i) {
         const struct change *change = &changes[i];
-        struct kernel_plan plan = {.family = KERNEL_FAMILY_PORTABLE,
-                                   .block_m = 128,
-                                   .block_n = 64,
-                                   .slice_n = 64,
-                                   .warps = 4,
-                                   .stages = 2,
-                                   .q_in_registers = 1,
-                                   .min_blocks = 2};
+        struct kernel_plan plan = *good;
         memcpy((unsigned char *)&plan + change->offset, &change->value, sizeof(change->value));
-        if (plan.threads == 0) {
+        if (strcmp(change->field, "threads") != 0) {
             plan.threads = plan.warps * 32;
         }
         if (strcmp(change->field, "smem_bytes") != 0) {
-            int64_t bytes = plan_smem_bytes(&spec, &plan);
+            int64_t bytes = plan_smem_bytes(spec, &plan);
             plan.smem_bytes = bytes <= INT32_MAX && bytes >= 0 ? (int32_t)bytes : 0;
         }
         sbuf_reset(&why);
-        gdpa_status status = plan_check(&spec, &plan, &why);
+        gdpa_status status = plan_check(spec, &plan, &why);
         if ((status == GDPA_OK) != (change->part == NULL)) {
             fail_msg("%s = %d: %s", change->field, change->value, why.text);
         }
@@ -241,6 +350,72 @@ static void plans_from_elsewhere_are_checked_field_by_field(void **state)
         }
     }
     sbuf_deinit(&why);
+}
+
+static void portable_plans_from_elsewhere_are_checked_field_by_field(void **state)
+{
+    (void)state;
+    gdpa_spec spec = spec_of("d=64 act=relu arch=80");
+    struct kernel_plan plan = {.family = KERNEL_FAMILY_PORTABLE,
+                               .block_m = 128,
+                               .block_n = 64,
+                               .slice_n = 64,
+                               .warps = 4,
+                               .stages = 2,
+                               .q_in_registers = 1,
+                               .min_blocks = 2};
+    check_changes(&spec, &plan, portable_changes, COUNT_OF(portable_changes));
+}
+
+static void sm90_plans_from_elsewhere_are_checked_field_by_field(void **state)
+{
+    (void)state;
+    gdpa_spec spec = spec_of("d=64 act=relu arch=90");
+    struct kernel_plan plan = {.family = KERNEL_FAMILY_SM90,
+                               .block_m = 192,
+                               .block_n = 128,
+                               .slice_n = 64,
+                               .warps = 16,
+                               .stages = 2,
+                               .query_stages = 2,
+                               .value_columns = 64,
+                               .producer_registers = 32,
+                               .consumer_registers = 160,
+                               .min_blocks = 1};
+    check_changes(&spec, &plan, sm90_changes, COUNT_OF(sm90_changes));
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    plan = plan_of(&spec);
+    assert_int_equal(plan_check(&spec, &plan, &why), GDPA_OK);
+    static const char *const others[] = {"d=64 act=relu arch=90 unaligned", "d=64 act=relu arch=80"};
+    for (size_t i = 0; i < COUNT_OF(others); ++i) {
+        spec = spec_of(others[i]);
+        assert_int_equal(plan_check(&spec, &plan, &why), GDPA_E_ARGUMENT);
+        assert_contains(why.text, "family of the plan is sm90, which cannot run this");
+    }
+    sbuf_deinit(&why);
+}
+
+static void wgmma_is_as_wide_as_the_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t keys, values; /* 0: none */
+    } cases[] = {
+        {"d=128 act=relu arch=90", 128, 128},       {"d=192 dv=96 act=relu arch=90", 128, 96},
+        {"d=8 act=relu arch=90", 128, 32},          {"d=64 dv=168 act=relu arch=90", 128, 176},
+        {"d=64 dv=184 act=relu arch=90", 128, 192}, {"d=128 act=relu arch=90 family=portable", 0, 0},
+        {"d=128 act=relu arch=80", 0, 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        gdpa_spec spec = spec_of(cases[i].text);
+        struct kernel_plan plan = plan_of(&spec);
+        for (int32_t width = 8; width <= 256; width += 8) {
+            assert_int_equal(plan_has_wgmma_width(&spec, &plan, width),
+                             width == cases[i].keys || width == cases[i].values);
+        }
+    }
 }
 
 static void resident_warps_are_limited_too(void **state)
@@ -270,12 +445,15 @@ static void families_have_names(void **state)
     (void)state;
     assert_string_equal(plan_family_name(KERNEL_FAMILY_PORTABLE), "portable");
     assert_string_equal(plan_family_template(KERNEL_FAMILY_PORTABLE), "fwd_portable.cuh");
+    assert_string_equal(plan_family_name(KERNEL_FAMILY_SM90), "sm90");
+    assert_string_equal(plan_family_template(KERNEL_FAMILY_SM90), "fwd_sm90.cuh");
     assert_null(plan_family_name(0));
     assert_null(plan_family_template(99));
     struct kernel_plan none = {.family = 99};
     gdpa_spec spec = spec_of("d=8 act=relu arch=86");
     assert_true(plan_smem_bytes(&spec, &none) == 0);
     assert_int_equal(plan_registers(&spec, &none), 0);
+    assert_false(plan_has_wgmma_width(&spec, &none, 64));
 }
 
 int main(void)
@@ -285,10 +463,13 @@ int main(void)
         cmocka_unit_test(head_dims_are_padded_to_whole_chunks),
         cmocka_unit_test(shared_memory_is_that_of_the_tiles),
         cmocka_unit_test(plans_are_the_same_each_time_and_say_why),
+        cmocka_unit_test(the_family_is_the_fastest_that_can_run_the_spec_unless_one_is_asked_for),
         cmocka_unit_test(the_line_form_names_every_field),
         cmocka_unit_test(the_backward_pass_is_not_supported_yet),
         cmocka_unit_test(a_plan_needs_an_architecture),
-        cmocka_unit_test(plans_from_elsewhere_are_checked_field_by_field),
+        cmocka_unit_test(portable_plans_from_elsewhere_are_checked_field_by_field),
+        cmocka_unit_test(sm90_plans_from_elsewhere_are_checked_field_by_field),
+        cmocka_unit_test(wgmma_is_as_wide_as_the_tiles),
         cmocka_unit_test(resident_warps_are_limited_too),
         cmocka_unit_test(families_have_names),
     };

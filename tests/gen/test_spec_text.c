@@ -21,6 +21,9 @@ static void canonical_texts_name_the_basics_and_what_is_no_default(void **state)
          "fwd head_dim=64 dtype=bf16 activation=relu causal window_left=9 align=top_left"},
         {"d=64 act=relu window_left=0 window_right=3",
          "fwd head_dim=64 dtype=bf16 activation=relu window_left=0 window_right=3"},
+        {"d=64 act=relu family=mma arch=90", "fwd head_dim=64 dtype=bf16 activation=relu family=portable arch=sm_90a"},
+        {"d=64 act=relu family=wgmma arch=90", "fwd head_dim=64 dtype=bf16 activation=relu arch=sm_90a"},
+        {"d=64 act=relu schedule=static family=hopper", "fwd head_dim=64 dtype=bf16 activation=relu family=sm90"},
         {"bwd d=64 act=relu deterministic schedule=static unaligned layout_k=varlen",
          "bwd head_dim=64 dtype=bf16 activation=relu layout_k=jagged schedule=static deterministic unaligned"},
     };
@@ -129,6 +132,7 @@ static void wrong_texts_are_refused_with_the_word_and_the_cure(void **state)
         {"dtype=fp32", {"dtype is fp32 (3)", "bf16 (1), fp16 (2)"}},
         {"dtype=bf61", {"dtype is 'bf61'", "legal are bf16, fp16; did you mean 'bf16'?"}},
         {"out_dtype=fp23", {"legal are bf16, fp16, fp32; did you mean 'fp32'?"}},
+        {"family=sm_90", {"family is 'sm_90'", "legal are auto, portable, sm90; did you mean 'sm90'?"}},
         {"arch=sm_75", {"arch is 'sm_75'", "sm_80, sm_86"}},
         {"head_dim", {"head_dim stands without a value", "head_dim=VALUE"}},
         {"activation", {"activation stands without a value"}},
@@ -213,6 +217,7 @@ static void specs_of_every_class_round_trip(void **state)
                 spec.unaligned = bits >> 5 & 1;
                 spec.deterministic = bits >> 6 & 1;
                 spec.schedule = (int32_t)random_between(&random, 0, 2);
+                spec.family = (int32_t)random_between(&random, 0, 3);
                 spec.head_dim = 8 * (int32_t)random_between(&random, 1, 32);
                 spec.head_dim_v = 8 * (int32_t)random_between(&random, 0, 32);
                 spec.dtype = (int32_t)random_between(&random, 0, 2);
@@ -239,7 +244,7 @@ static void add_random_word(struct random_source *random, struct sbuf *text)
         "==",         " ",         "\t",       "-",      "64",          "128",          "-1",
         "0",          "silu",      "relu2",    "jagged", "top_left",    "sm_90a",       "99999999",
         "4294967296", "unaligned", "on",       "false",  "window_left", "window_right", "layout_k",
-        "static",
+        "static",     "family",    "portable",
     };
     int64_t kind = random_between(random, 0, 9);
     if (kind == 0) {

@@ -23,6 +23,7 @@ static void numbers_are_those_of_the_header(void **state)
 #define LAYOUT(SUFFIX, number, name, aliases, doc) assert_int_equal(GDPA_LAYOUT_##SUFFIX, number);
 #define ALIGN(SUFFIX, number, name, aliases, doc) assert_int_equal(GDPA_ALIGN_##SUFFIX, number);
 #define SCHEDULE(SUFFIX, number, name, aliases, doc) assert_int_equal(GDPA_SCHEDULE_##SUFFIX, number);
+#define FAMILY(SUFFIX, number, name, aliases, doc) assert_int_equal(GDPA_FAMILY_##SUFFIX, number);
 #include "gen/choices.def"
 }
 
@@ -50,6 +51,7 @@ static void the_header_has_no_value_that_a_table_lacks(void **state)
         {"GDPA_LAYOUT_", OPTION_KIND_CHOICE_LAYOUT},
         {"GDPA_ALIGN_", OPTION_KIND_CHOICE_ALIGN},
         {"GDPA_SCHEDULE_", OPTION_KIND_CHOICE_SCHEDULE},
+        {"GDPA_FAMILY_", OPTION_KIND_CHOICE_FAMILY},
     };
     struct sbuf header;
     sbuf_init(&header, (size_t)1 << 20);
@@ -64,8 +66,8 @@ static void the_header_has_no_value_that_a_table_lacks(void **state)
 static void every_field_of_a_spec_is_an_option(void **state)
 {
     (void)state;
-    /* size, flags, pass and reserved are no options; all others are one int32_t each. */
-    assert_int_equal(sizeof(gdpa_spec), sizeof(size_t) + sizeof(uint32_t) + sizeof(int32_t) * (OPTION_COUNT + 2));
+    /* size, flags and pass are no options; all others are one int32_t each. */
+    assert_int_equal(sizeof(gdpa_spec), sizeof(size_t) + sizeof(uint32_t) + sizeof(int32_t) * (OPTION_COUNT + 1));
     for (size_t i = 0; i < OPTION_COUNT; ++i) {
         gdpa_spec spec = {0}, empty = {0};
         option_set(&option_rows[i], &spec, -7);
@@ -225,7 +227,7 @@ static void the_default_config_has_the_generated_names(void **state)
 {
     (void)state;
     static const char *const names[] = {
-#define CONFIG(name, value, doc) #name,
+#define CONFIG(name, when, value, doc) #name,
 #include "gen/config.def"
 #undef CONFIG
     };
@@ -331,6 +333,7 @@ static void the_page_of_options_is_that_of_the_tables(void **state)
     add_choices(&text, "Alignments", OPTION_KIND_CHOICE_ALIGN);
     add_choices(&text, "Layouts", OPTION_KIND_CHOICE_LAYOUT);
     add_choices(&text, "Schedules", OPTION_KIND_CHOICE_SCHEDULE);
+    add_choices(&text, "Families", OPTION_KIND_CHOICE_FAMILY);
     add_choices(&text, "Architectures", OPTION_KIND_CHOICE_ARCH);
     assert_false(text.overflow);
     assert_tree_file("docs/options.md", text.text);

@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89
- * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_28013493
+ * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_4fca5c99
  * generator  (this version)
- * plan       portable block_m=128 block_n=64 slice_n=16 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=81936
+ * plan       portable block_m=128 block_n=64 slice_n=16 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=81936 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89"
  */
 
@@ -16,7 +16,7 @@ constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; 
 constexpr int kWindowRight = -1;        // keys to the right of it; -1: unbounded
 constexpr int kBlockM = 128;            // query rows a block
 constexpr int kBlockN = 64;             // keys a tile
-constexpr int kSliceN = 16;             // keys whose scores are held at a time
+constexpr int kSliceN = 16;             // keys that are activated and multiplied at a time
 constexpr int kWarps = 4;               // warps a block
 constexpr int kThreads = 128;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
@@ -54,6 +54,13 @@ __device__ inline float fma_rn_sat_f32(float a, float b, float c)
 {
     float d;
     asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
+__device__ inline float abs_f32(float a)
+{
+    float d;
+    asm("abs.f32 %0, %1;" : "=f"(d) : "f"(a));
     return d;
 }
 
@@ -1084,7 +1091,7 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_28013493(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_4fca5c99(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

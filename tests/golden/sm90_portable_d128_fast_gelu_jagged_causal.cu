@@ -1,27 +1,27 @@
 /*
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
- * spec       fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 arch=sm_90a
- * kernel     gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_56f6238b
+ * spec       fwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged family=portable arch=sm_90a
+ * kernel     gdpa_fwd_sm90_d128_bf16_fast_gelu_causal_jqjk_portable_83f82f28
  * generator  (this version)
- * plan       portable block_m=128 block_n=32 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=90128
- * again      gdpa-jit show source "fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 arch=sm_90a"
+ * plan       portable block_m=128 block_n=64 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=98320 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
+ * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged family=portable arch=sm_90a"
  */
 
 // ---- templates/config_default.cuh, with the values of this kernel
 constexpr int kArch = 90;               // compute capability * 10
-constexpr int kHeadDim = 192;           // columns of q and k
+constexpr int kHeadDim = 128;           // columns of q and k
 constexpr int kHeadDimV = 128;          // columns of v and o
-constexpr int kWindowLeft = 512;        // keys to the left of the aligned one; -1: unbounded
+constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; -1: unbounded
 constexpr int kWindowRight = 0;         // keys to the right of it; -1: unbounded
 constexpr int kBlockM = 128;            // query rows a block
-constexpr int kBlockN = 32;             // keys a tile
-constexpr int kSliceN = 32;             // keys whose scores are held at a time
+constexpr int kBlockN = 64;             // keys a tile
+constexpr int kSliceN = 32;             // keys that are activated and multiplied at a time
 constexpr int kWarps = 4;               // warps a block
 constexpr int kThreads = 128;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
 constexpr int kMinBlocks = 2;           // blocks an SM
-constexpr int kSmemBytes = 90128;       // dynamic shared memory of a block
+constexpr int kSmemBytes = 98320;       // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -54,6 +54,13 @@ __device__ inline float fma_rn_sat_f32(float a, float b, float c)
 {
     float d;
     asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
+__device__ inline float abs_f32(float a)
+{
+    float d;
+    asm("abs.f32 %0, %1;" : "=f"(d) : "f"(a));
     return d;
 }
 
@@ -112,45 +119,22 @@ __device__ inline float tanh_approx_f32(float a)
     return d;
 }
 
-// ---- templates/activation/gelu.cuh
+// ---- templates/activation/gelu_argument.cuh
 /*
- * f(x) = x Phi(x), f'(x) = Phi(x) + x phi(x) with the normal distribution function Phi and its density phi. Exact; 12
- * operations, and one special function more for the derivative.
- *
- * Phi(x) = saturate(1/2 + x Q(x^2)) on |x| <= 4.4, where it has become exactly 0 or 1: the polynomial of degree 8 in x^2 is the
- * minimax one for the bound of activations.def (0.41 of it is used), and ends just beyond +-1/2 so that the clamp is exact.
+ * The argument of the tanh in the tanh form of gelu: u(x) = sqrt(2/pi) (x + 0.044715 x^3) = x (k0 + k1 x^2), and u'(x).
  */
 
-constexpr float kGeluEnd = 4.4f;
-constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
-constexpr float kMinusHalfLog2E = -0.7213475204444817f;
+constexpr float kGeluK0 = 0.7978845608028654f;  // sqrt(2/pi)
+constexpr float kGeluK1 = 0.03567740813636141f; // 0.044715 sqrt(2/pi)
 
-__device__ inline float normal_distribution(float x)
+__device__ inline float gelu_argument(float x)
 {
-    const float clamped = max_nan_f32(min_nan_f32(x, kGeluEnd), -kGeluEnd);
-    const float square = clamped * clamped;
-    float q = 3.6522600915800396e-11f;
-    q = fma_rn_f32(q, square, -3.836178930072265e-09f);
-    q = fma_rn_f32(q, square, 1.7752344660948438e-07f);
-    q = fma_rn_f32(q, square, -4.803703177458374e-06f);
-    q = fma_rn_f32(q, square, 8.536461973562837e-05f);
-    q = fma_rn_f32(q, square, -0.0010637071682140231f);
-    q = fma_rn_f32(q, square, 0.009683470241725445f);
-    q = fma_rn_f32(q, square, -0.06617022305727005f);
-    q = fma_rn_f32(q, square, 0.3988368511199951f);
-    return fma_rn_sat_f32(clamped, q, 0.5f);
+    return x * fma_rn_f32(kGeluK1, x * x, kGeluK0);
 }
 
-__device__ inline float activation_value(float x, float param)
+__device__ inline float gelu_argument_slope(float x)
 {
-    return x * normal_distribution(x);
-}
-
-__device__ inline float activation_derivative(float x, float param)
-{
-    const float density = kInverseSqrt2Pi * ex2_approx_ftz_f32(kMinusHalfLog2E * x * x);
-    // Far out the density is exactly 0, and x times 0 is 0 for every finite x.
-    return fma_rn_f32(x, density, normal_distribution(x));
+    return fma_rn_f32(3.0f * kGeluK1, x * x, kGeluK0);
 }
 
 // ---- templates/ptx/convert.cuh
@@ -297,32 +281,58 @@ __device__ inline uint32_t pack_output(float low, float high)
     return cvt_rn_bf16x2_f32(low, high);
 }
 
-// ---- templates/activation/scaled.cuh
+// ---- templates/activation/fast_gelu.cuh
 /*
- * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
- *
- * An activation file defines activation_value and activation_derivative and includes this file, or defines
- * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
- * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
+ * gelu_tanh through the hardware tanh: f(x) = x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). Approx: the tanh has a relative
+ * error of 2^-11, so |error| <= 2^-12 |x|, and the small negative tail beyond -3 is lost. 4 operations and 1 special function.
  */
 
+__device__ inline float activation_value(float x, float param)
+{
+    const float half = 0.5f * x;
+    return fma_rn_f32(half, tanh_approx_f32(gelu_argument(x)), half);
+}
+
+__device__ inline float activation_derivative(float x, float param)
+{
+    const float t = tanh_approx_f32(gelu_argument(x));
+    const float slope = gelu_argument_slope(x);
+    const float bend = fma_rn_f32(-t, t, 1.0f);
+    const float rise = fma_rn_f32(0.5f, t, 0.5f);
+    // Where the bend is 0 the slope may be infinite: their product is 0, not NaN.
+    return bend > 0.0f ? fma_rn_f32(0.5f * x * bend, slope, rise) : rise;
+}
+
+/*
+ * For a raw score r and x = s r: u = r (k0 s + k1 s^3 r^2), and f = (s/2) r (1 + tanh u), whose factor s/2 moves to the output.
+ * fp16 keeps the factor, or P would overflow where f does not.
+ */
+constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40: beyond it the result is the same, and the cube would overflow
+
 struct ActivationConstants {
-    float scale;    // of the raw score
-    float param;    // activation_param
-    float epilogue; // of the output
+    float linear;
+    float cubic;
+    float half_scale;
+    float epilogue;
 };
 
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
-    return {scale, param, out_scale};
+    const float half_scale = 0.5f * scale;
+    const float size = min_nan_f32(max_nan_f32(scale, -kLargestFoldedScale), kLargestFoldedScale);
+    const float epilogue = out_scale * half_scale;
+    return {kGeluK0 * size, kGeluK1 * size * size * size, half_scale, epilogue};
 }
 
-/* Two raw scores -> two packed elements of P, `score0` in the lower half. */
+__device__ inline float activation_of_score(float score, const ActivationConstants &constants)
+{
+    const float u = score * fma_rn_f32(constants.cubic, score * score, constants.linear);
+    return fma_rn_f32(score, tanh_approx_f32(u), score);
+}
+
 __device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
 {
-    const float low = activation_value(score0 * constants.scale, constants.param);
-    const float high = activation_value(score1 * constants.scale, constants.param);
-    return pack_input(low, high);
+    return pack_input(activation_of_score(score0, constants), activation_of_score(score1, constants));
 }
 
 // ---- templates/ptx/cp_async.cuh
@@ -587,8 +597,6 @@ __device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int
     int64_t begin = 0;
     int64_t end = length_k;
     const int64_t offset = key_offset(length_q, length_k);
-    const int64_t leftmost = first_row + offset - kWindowLeft;
-    begin = leftmost > 0 ? leftmost : 0;
     const int64_t behind_rightmost = last_row + offset + kWindowRight + 1;
     end = behind_rightmost < end ? behind_rightmost : end;
     if (end <= begin) {
@@ -601,7 +609,6 @@ __device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int
 __device__ inline bool tile_needs_mask(int64_t first_row, int64_t last_row, int64_t offset, int32_t key)
 {
     bool needs_mask = false;
-    needs_mask = needs_mask || key < last_row + offset - kWindowLeft;
     needs_mask = needs_mask || key + kBlockN - 1 > first_row + offset + kWindowRight;
     return needs_mask;
 }
@@ -610,7 +617,6 @@ __device__ inline bool tile_needs_mask(int64_t first_row, int64_t last_row, int6
 __device__ inline bool is_visible(int64_t aligned_row, int64_t key)
 {
     bool visible = true;
-    visible = visible && key >= aligned_row - kWindowLeft;
     visible = visible && key <= aligned_row + kWindowRight;
     return visible;
 }
@@ -1124,7 +1130,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_56f6238b(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d128_bf16_fast_gelu_causal_jqjk_portable_83f82f28(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

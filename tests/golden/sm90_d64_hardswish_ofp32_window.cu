@@ -1,0 +1,1590 @@
+/*
+ * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
+ *
+ * spec       fwd head_dim=64 dtype=bf16 out_dtype=fp32 activation=hardswish window_left=512 window_right=100 align=top_left layout_k=jagged arch=sm_90a
+ * kernel     gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_067c572e
+ * generator  (this version)
+ * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
+ * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 out_dtype=fp32 activation=hardswish window_left=512 window_right=100 align=top_left layout_k=jagged arch=sm_90a"
+ */
+
+// ---- templates/config_default.cuh, with the values of this kernel
+constexpr int kArch = 90;               // compute capability * 10
+constexpr int kHeadDim = 64;            // columns of q and k
+constexpr int kHeadDimV = 64;           // columns of v and o
+constexpr int kWindowLeft = 512;        // keys to the left of the aligned one; -1: unbounded
+constexpr int kWindowRight = 100;       // keys to the right of it; -1: unbounded
+constexpr int kBlockM = 192;            // query rows a block
+constexpr int kBlockN = 128;            // keys a tile
+constexpr int kSliceN = 32;             // keys that are activated and multiplied at a time
+constexpr int kWarps = 16;              // warps a block
+constexpr int kThreads = 512;           // threads a block
+constexpr int kStages = 2;              // key and value tiles in shared memory at a time
+constexpr int kQueryStages = 2;         // query tiles in shared memory at a time
+constexpr int kValueColumns = 64;       // columns of the output in registers
+constexpr int kProducerRegisters = 32;  // of a thread that copies
+constexpr int kConsumerRegisters = 160; // of a thread that computes
+constexpr int kSmemBytes = 114960;      // dynamic shared memory of a block
+
+// ---- templates/types.cuh
+/*
+ * Fixed-width integer names, those of a 64-bit Linux host: NVRTC compiles the generated source with no header at all.
+ */
+
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long;
+using uint64_t = unsigned long;
+
+// ---- templates/ptx/math.cuh
+/*
+ * Scalar fp32 arithmetic that must be one given instruction, and the special function unit. PTX ISA, "Floating Point
+ * Instructions"; the error bounds are the manual's. Plain +, - and * are written as such in the templates.
+ */
+
+__device__ inline float fma_rn_f32(float a, float b, float c)
+{
+    float d;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
+/* a * b + c clamped to [0, 1]; NaN gives 0. */
+__device__ inline float fma_rn_sat_f32(float a, float b, float c)
+{
+    float d;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
+__device__ inline float abs_f32(float a)
+{
+    float d;
+    asm("abs.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+/* NaN in one operand gives the other one. */
+__device__ inline float max_f32(float a, float b)
+{
+    float d;
+    asm("max.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
+
+/* NaN in any operand gives NaN. */
+__device__ inline float max_nan_f32(float a, float b)
+{
+    float d;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
+
+__device__ inline float min_nan_f32(float a, float b)
+{
+    float d;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
+
+/* 2^a; relative error 2^-22; subnormal inputs and results are 0. */
+__device__ inline float ex2_approx_ftz_f32(float a)
+{
+    float d;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+/* log2 a; absolute error 2^-22 for a in [0.5, 2], relative elsewhere. */
+__device__ inline float lg2_approx_ftz_f32(float a)
+{
+    float d;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+/* 1 / a within 1 ulp; subnormal inputs and results are 0. */
+__device__ inline float rcp_approx_ftz_f32(float a)
+{
+    float d;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+/* tanh a; relative error 2^-11 (sm_75 and later). */
+__device__ inline float tanh_approx_f32(float a)
+{
+    float d;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+}
+
+// ---- templates/activation/hardswish.cuh
+/*
+ * f(x) = x clamp(x + 3, 0, 6) / 6; f'(x) = 0 up to -3, 1 from 3 on, x/3 + 1/2 between. Exact; 4 operations.
+ *
+ * clamp(x + 3, 0, 6) / 6 = saturate(x/6 + 1/2).
+ */
+
+__device__ inline float activation_value(float x, float param)
+{
+    return x * fma_rn_sat_f32(x, 1.0f / 6.0f, 0.5f);
+}
+
+__device__ inline float activation_derivative(float x, float param)
+{
+    return x <= -3.0f ? 0.0f : x >= 3.0f ? 1.0f : fma_rn_f32(x, 1.0f / 3.0f, 0.5f);
+}
+
+// ---- templates/ptx/convert.cuh
+/*
+ * Conversions between fp32 and 16-bit types, round to nearest even. PTX ISA, "cvt".
+ *
+ * Packed results have `low` in the lower half. Values beyond the largest finite fp16 become infinities.
+ */
+
+__device__ inline uint32_t cvt_rn_bf16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/* max(x, 0) on the way; NaN stays NaN. */
+__device__ inline uint32_t cvt_rn_relu_bf16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+__device__ inline uint32_t cvt_rn_f16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+__device__ inline uint32_t cvt_rn_relu_f16x2_f32(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+__device__ inline float cvt_f32_f16(uint16_t value)
+{
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value));
+    return wide;
+}
+
+/* The bits of an fp32 as they are. PTX ISA, "mov.b32". */
+__device__ inline uint32_t float_as_bits(float value)
+{
+    uint32_t bits;
+    asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ inline float bits_as_float(uint32_t bits)
+{
+    float value;
+    asm("mov.b32 %0, %1;" : "=f"(value) : "r"(bits));
+    return value;
+}
+
+// ---- templates/ptx/packed_math.cuh
+/*
+ * Arithmetic on two 16-bit floats in one register. PTX ISA, "Half Precision Floating Point Instructions" (bf16x2 forms of
+ * fma need sm_80, of mul sm_90: products are written as fma with -0).
+ */
+
+__device__ inline uint32_t fma_rn_bf16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+__device__ inline uint32_t fma_rn_f16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* Absolute error 2^-8 (sm_90 and later). */
+__device__ inline uint32_t tanh_approx_bf16x2(uint32_t a)
+{
+    uint32_t d;
+    asm("tanh.approx.bf16x2 %0, %1;" : "=r"(d) : "r"(a));
+    return d;
+}
+
+/* Absolute error 2^-10.987 (sm_75 and later). */
+__device__ inline uint32_t tanh_approx_f16x2(uint32_t a)
+{
+    uint32_t d;
+    asm("tanh.approx.f16x2 %0, %1;" : "=r"(d) : "r"(a));
+    return d;
+}
+
+// ---- templates/numeric.cuh
+/*
+ * The element types as the kernel sees them: two 16-bit elements in a register, lower index in the lower half.
+ */
+
+__device__ inline uint32_t pack_input(float low, float high)
+{
+    return cvt_rn_bf16x2_f32(low, high);
+}
+
+__device__ inline uint32_t pack_input_relu(float low, float high)
+{
+    return cvt_rn_relu_bf16x2_f32(low, high);
+}
+
+__device__ inline float unpack_input_low(uint32_t packed)
+{
+    return bits_as_float(packed << 16);
+}
+
+__device__ inline float unpack_input_high(uint32_t packed)
+{
+    return bits_as_float(packed & 0xffff0000u);
+}
+
+__device__ inline uint32_t packed_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    return fma_rn_bf16x2(a, b, c);
+}
+
+/* Before sm_90 there is no bf16 tanh: each half takes the way through fp32. */
+__device__ inline uint32_t packed_tanh(uint32_t a)
+{
+    if constexpr (kArch >= 90) {
+        return tanh_approx_bf16x2(a);
+    } else {
+        return pack_input(tanh_approx_f32(unpack_input_low(a)), tanh_approx_f32(unpack_input_high(a)));
+    }
+}
+
+__device__ inline uint32_t packed_constant(float value)
+{
+    return pack_input(value, value);
+}
+
+// ---- templates/activation/scaled.cuh
+/*
+ * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
+ *
+ * An activation file defines activation_value and activation_derivative and includes this file, or defines
+ * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
+ * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
+ */
+
+struct ActivationConstants {
+    float scale;    // of the raw score
+    float param;    // activation_param
+    float epilogue; // of the output
+};
+
+__device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
+{
+    return {scale, param, out_scale};
+}
+
+/* Two raw scores -> two packed elements of P, `score0` in the lower half. */
+__device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
+{
+    const float low = activation_value(score0 * constants.scale, constants.param);
+    const float high = activation_value(score1 * constants.scale, constants.param);
+    return pack_input(low, high);
+}
+
+// ---- templates/mask.cuh
+/*
+ * Visibility: which keys a query sees. Position i of the queries stands at position i + offset of the keys, offset = length_k -
+ * length_q (bottom_right) or 0 (top_left), and sees the keys from i + offset - kWindowLeft to i + offset + kWindowRight, as far as they exist.
+ */
+
+/* The keys that any row of a query tile sees, [begin, end); begin >= end: none. */
+struct KeyRange {
+    int32_t begin;
+    int32_t end;
+};
+
+/* What to add to a query's position to get the key position it stands at. */
+__device__ inline int64_t key_offset(int32_t length_q, int32_t length_k)
+{
+    return 0;
+}
+
+/* first_row, last_row: of the query tile, in its sequence. */
+__device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int32_t length_q, int32_t length_k)
+{
+    int64_t begin = 0;
+    int64_t end = length_k;
+    const int64_t offset = key_offset(length_q, length_k);
+    const int64_t leftmost = first_row + offset - kWindowLeft;
+    begin = leftmost > 0 ? leftmost : 0;
+    const int64_t behind_rightmost = last_row + offset + kWindowRight + 1;
+    end = behind_rightmost < end ? behind_rightmost : end;
+    if (end <= begin) {
+        return {0, 0};
+    }
+    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+/* Whether some pair of the query tile and the key tile at `key` is hidden. */
+__device__ inline bool tile_needs_mask(int64_t first_row, int64_t last_row, int64_t offset, int32_t key)
+{
+    bool needs_mask = false;
+    needs_mask = needs_mask || key < last_row + offset - kWindowLeft;
+    needs_mask = needs_mask || key + kBlockN - 1 > first_row + offset + kWindowRight;
+    return needs_mask;
+}
+
+/* aligned_row: position of the query among the keys, i + offset. */
+__device__ inline bool is_visible(int64_t aligned_row, int64_t key)
+{
+    bool visible = true;
+    visible = visible && key >= aligned_row - kWindowLeft;
+    visible = visible && key <= aligned_row + kWindowRight;
+    return visible;
+}
+
+/* Zeroes the hidden ones of two packed elements of P at keys `key` and `key + 1`. */
+__device__ inline uint32_t hide(uint32_t packed, int64_t aligned_row, int64_t key)
+{
+    const uint32_t low = is_visible(aligned_row, key) ? 0x0000ffffu : 0;
+    const uint32_t high = is_visible(aligned_row, key + 1) ? 0xffff0000u : 0;
+    return packed & (low | high);
+}
+
+// ---- templates/params.h
+/*
+ * The kernel arguments, shared by host C and generated CUDA: one struct, passed by value as the only parameter.
+ *
+ * The host fills it in runtime/launch_params.c; the generator pastes this file into the source without the include
+ * guards and the host-only part. Strides are in elements. Fixed-width fields, widest first, no padding anywhere.
+ */
+
+struct gdpa_fwd_params {
+    const void *q;
+    const void *k;
+    const void *v;
+    void *o;
+    const int32_t *cu_seqlens_q; /* [batch + 1] or null: dense */
+    const int32_t *cu_seqlens_k;
+    const int32_t *seqused_q; /* [batch] or null */
+    const int32_t *seqused_k;
+    int64_t q_stride_batch, q_stride_row, q_stride_head;
+    int64_t k_stride_batch, k_stride_row, k_stride_head;
+    int64_t v_stride_batch, v_stride_row, v_stride_head;
+    int64_t o_stride_batch, o_stride_row, o_stride_head;
+    int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
+    int64_t rows_k;
+    int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int32_t batch;
+    int32_t heads_q;
+    int32_t heads_per_group; /* heads_q / heads_k */
+    int32_t tiles_per_seq;   /* query tiles a sequence may have; 0: find the sequence by search in cu_seqlens_q */
+    float scale;             /* inside the activation */
+    float out_scale;         /* outside */
+    float activation_param;
+    int32_t reserved;
+};
+
+/* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
+struct __attribute__((aligned(64))) gdpa_tensor_map {
+    uint64_t words[16];
+};
+
+/*
+ * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * tensor: jagged), heads, sequences (jagged: one).
+ */
+struct gdpa_fwd_sm90_params {
+    struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
+};
+
+// ---- templates/ptx/fence.cuh
+/*
+ * Order between ordinary accesses and those of the copy engine and the tensor cores (the async proxy). PTX ISA, "fence.proxy".
+ */
+
+/* This thread's accesses to shared memory before it come before the async proxy's after it. */
+__device__ inline void fence_proxy_async_shared()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- templates/ptx/special_registers.cuh
+/*
+ * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
+ * when it has more blocks than the first may have.
+ */
+
+__device__ inline uint32_t tid_x()
+{
+    return threadIdx.x;
+}
+
+__device__ inline uint32_t ctaid_x()
+{
+    return blockIdx.x;
+}
+
+__device__ inline uint32_t ctaid_y()
+{
+    return blockIdx.y;
+}
+
+__device__ inline uint32_t nctaid_x()
+{
+    return gridDim.x;
+}
+
+// ---- templates/ptx/tma.cuh
+/*
+ * Copies of boxes of a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor" (sm_90). One thread asks for all of it.
+ *
+ * Boxes, strides, swizzle and bounds are in the tensor map; elements outside the tensor become zeros, and count as bytes.
+ */
+
+__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
+__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
+                                                    int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+                 "[%2];" ::"r"(shared),
+                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+                 : "memory");
+}
+
+// ---- templates/ptx/warp.cuh
+/*
+ * Exchange among the lanes of a full warp. PTX ISA, "vote.sync", "shfl.sync", "bar.warp.sync".
+ */
+
+/* Bit l is the predicate of lane l. */
+__device__ inline uint32_t vote_sync_ballot(bool predicate)
+{
+    uint32_t ballot;
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+                 : "=r"(ballot)
+                 : "r"(static_cast<uint32_t>(predicate)));
+    return ballot;
+}
+
+/* The value of lane `source`. */
+__device__ inline uint32_t shfl_sync_idx(uint32_t value, uint32_t source)
+{
+    uint32_t result;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(source));
+    return result;
+}
+
+/* A meeting of the warp's lanes; orders their memory accesses. PTX ISA, "bar.warp.sync". */
+__device__ inline void bar_warp_sync()
+{
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+// ---- templates/ring.cuh
+/*
+ * A place in a ring of shared-memory slots, as the number of the uses before it: which slot, and in which of its alternating uses.
+ * The parity of a slot's `full` barrier in a use is phase(); that of its `empty` barrier before the use is phase() ^ 1, which passes at once
+ * the first time round.
+ */
+
+template <int kSlots> struct RingPlace {
+    uint32_t uses = 0;
+
+    __device__ uint32_t slot() const
+    {
+        return uses % kSlots;
+    }
+
+    __device__ uint32_t phase() const
+    {
+        return uses / kSlots % 2;
+    }
+};
+
+// ---- templates/ptx/global_memory.cuh
+/*
+ * Global memory by pointer. PTX ISA, "ld", "st".
+ */
+
+/* Read-only data: the compiler may keep or move the load. */
+__device__ inline int32_t ld_global_nc_s32(const int32_t *address)
+{
+    int32_t value;
+    asm("ld.global.nc.s32 %0, [%1];" : "=r"(value) : "l"(address));
+    return value;
+}
+
+__device__ inline uint16_t ld_global_nc_b16(const void *address)
+{
+    uint16_t value;
+    asm("ld.global.nc.b16 %0, [%1];" : "=h"(value) : "l"(address));
+    return value;
+}
+
+__device__ inline void st_global_b16(void *address, uint16_t value)
+{
+    asm volatile("st.global.b16 [%0], %1;" ::"l"(address), "h"(value) : "memory");
+}
+
+__device__ inline void st_global_b32(void *address, uint32_t value)
+{
+    asm volatile("st.global.b32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+
+__device__ inline void st_global_v2_b32(void *address, uint32_t low, uint32_t high)
+{
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(low), "r"(high) : "memory");
+}
+
+__device__ inline void st_global_v4_b32(void *address, const uint32_t (&value)[4])
+{
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value[0]), "r"(value[1]),
+                 "r"(value[2]), "r"(value[3])
+                 : "memory");
+}
+
+// ---- templates/sequence.cuh
+/*
+ * Where a sequence lies and how long it is, from the offsets and lengths on the device. Nothing in them is trusted: whatever
+ * they hold, rows stay inside [0, rows).
+ */
+
+struct Sequence {
+    int64_t first_row; // in the tensor; jagged layout only, else 0
+    int32_t length;
+};
+
+__device__ inline int64_t clamp_row(int64_t row, int64_t lowest, int64_t highest)
+{
+    return row < lowest ? lowest : row > highest ? highest : row;
+}
+
+/* cu_seqlens [batch + 1]: jagged; null: every sequence has `rows` rows. seqused [batch] shortens, null: does not. */
+__device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_t *seqused, int64_t rows, int32_t batch)
+{
+    int64_t first = 0;
+    int64_t end = rows;
+    if (cu_seqlens != nullptr) {
+        first = clamp_row(ld_global_nc_s32(cu_seqlens + batch), 0, rows);
+        end = clamp_row(ld_global_nc_s32(cu_seqlens + batch + 1), first, rows);
+    }
+    int64_t length = end - first;
+    if (seqused != nullptr) {
+        length = clamp_row(ld_global_nc_s32(seqused + batch), 0, length);
+    }
+    return {first, static_cast<int32_t>(length)};
+}
+
+// ---- templates/ptx/integer.cuh
+/*
+ * Integer helpers that are one instruction. PTX ISA, "Integer Arithmetic Instructions".
+ */
+
+__device__ inline uint32_t popc_b32(uint32_t bits)
+{
+    uint32_t count;
+    asm("popc.b32 %0, %1;" : "=r"(count) : "r"(bits));
+    return count;
+}
+
+// ---- templates/tile_schedule.cuh
+/*
+ * Which query tile a block works on: tile number -> sequence, head, tile in the sequence.
+ *
+ * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
+ * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
+ *
+ * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
+ * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
+ * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
+ */
+
+struct TileWork {
+    int32_t batch; // -1: no such sequence
+    int32_t head;
+    int64_t first_row; // of the tile, in its sequence; may lie beyond its end
+};
+
+struct Division {
+    int64_t quotient;
+    int32_t remainder;
+};
+
+/* 64-bit division takes many times the instructions of a 32-bit one, and is needed by the largest batches only. */
+__device__ inline Division divide(int64_t value, int32_t divisor)
+{
+    if (value <= 0xffffffffll) {
+        const uint32_t quotient = static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+        return {quotient, static_cast<int32_t>(static_cast<uint32_t>(value) - quotient * static_cast<uint32_t>(divisor))};
+    }
+    const int64_t quotient = value / divisor;
+    return {quotient, static_cast<int32_t>(value - quotient * divisor)};
+}
+
+/* First tile of a sequence in the numbering of the search. */
+__device__ inline int64_t first_tile(const gdpa_fwd_params &params, uint32_t batch)
+{
+    return static_cast<int64_t>(ld_global_nc_s32(params.cu_seqlens_q + batch)) / kBlockM + batch;
+}
+
+/* The last sequence that starts at or before a tile, -1 when there is none. Called by whole warps. */
+__device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t tile)
+{
+    const uint32_t lane = tid_x() % 32;
+    uint32_t lowest = 0;
+    uint32_t count = static_cast<uint32_t>(params.batch);
+    while (true) {
+        const uint32_t step = (count + 31) / 32;
+        const uint32_t probe = lowest + lane * step;
+        const bool starts_before = lane * step < count && first_tile(params, probe) <= tile;
+        const uint32_t passed = popc_b32(vote_sync_ballot(starts_before));
+        if (passed == 0) {
+            return -1;
+        }
+        lowest += (passed - 1) * step;
+        if (step == 1) {
+            return static_cast<int32_t>(lowest);
+        }
+        const uint32_t left = count - (passed - 1) * step;
+        count = left < step ? left : step;
+    }
+}
+
+__device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    if (params.tiles_per_seq > 0) {
+        const Division in_sequence = divide(tile, params.tiles_per_seq);
+        const Division in_batch = divide(in_sequence.quotient, params.heads_q);
+        int32_t place = in_sequence.remainder;
+        return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, static_cast<int64_t>(place) * kBlockM};
+    }
+    const Division of_head = divide(tile, params.heads_q);
+    const int32_t batch = search_sequence(params, of_head.quotient);
+    const int64_t place = batch < 0 ? 0 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
+    return {batch, of_head.remainder, place * kBlockM};
+}
+
+// ---- templates/ptx/mbarrier.cuh
+/*
+ * Barriers in shared memory that count arrivals and bytes, and alternate between two phases. PTX ISA, "mbarrier".
+ *
+ * A wait for parity p returns once the phase of that parity is complete: parity 1 passes at once on a fresh barrier.
+ */
+
+__device__ inline void mbarrier_init(uint32_t barrier, uint32_t arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+/* After the inits, before the barrier that lets the other threads and the copy engine use them. */
+__device__ inline void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void mbarrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrives, and makes the phase wait for so many more bytes of asynchronous copies. */
+__device__ inline void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+/* One asm block with its own labels: a loop in C++ around try_wait costs registers where there are none to spare. */
+__device__ inline void mbarrier_wait_parity(uint32_t barrier, uint32_t parity)
+{
+    asm volatile("{ .reg .pred p; \n"
+                 "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; \n"
+                 "@p bra DONE; \n"
+                 "bra WAIT; \n"
+                 "DONE: }" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+// ---- templates/ptx/shared_memory.cuh
+/*
+ * Shared memory by 32-bit address in the .shared window. PTX ISA, "ld", "st", "cvta".
+ *
+ * Kernels hold shared addresses as uint32_t and touch shared memory through these functions and the other wrappers of
+ * ptx/ only, never through pointers.
+ */
+
+/* Address of the dynamic shared memory of the block, aligned to 1024 bytes. */
+__device__ inline uint32_t dynamic_shared_base()
+{
+    extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+    return static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+__device__ inline void st_shared_b16(uint32_t address, uint16_t value)
+{
+    asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
+}
+
+__device__ inline void st_shared_b32(uint32_t address, uint32_t value)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+__device__ inline uint32_t ld_shared_b32(uint32_t address)
+{
+    uint32_t value;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+    return value;
+}
+
+__device__ inline void st_shared_b64(uint32_t address, int64_t value)
+{
+    asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(value) : "memory");
+}
+
+__device__ inline int64_t ld_shared_b64(uint32_t address)
+{
+    int64_t value;
+    asm volatile("ld.shared.b64 %0, [%1];" : "=l"(value) : "r"(address) : "memory");
+    return value;
+}
+
+__device__ inline void st_shared_v4_b32(uint32_t address, const uint32_t (&value)[4])
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]), "r"(value[1]),
+                 "r"(value[2]), "r"(value[3])
+                 : "memory");
+}
+
+__device__ inline void ld_shared_v4_b32(uint32_t (&value)[4], uint32_t address)
+{
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- templates/work_sm90.cuh
+/*
+ * Shared memory of the Hopper forward kernel, and the messages in it.
+ *
+ *     Q      kQueryStages x [kBlockM x head dim]     the output is staged in a query tile, by the warps that own its rows
+ *     K, V   kStages x [kBlockN x head dim] each
+ *     messages and barriers
+ *
+ * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
+ * are zeros.
+ */
+
+constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 query rows each; warpgroup 0 feeds them
+constexpr int kWarpgroupThreads = 128;
+constexpr int kChunkColumns = 64;
+constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
+constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
+constexpr int kQueryChunks = kDepthChunks > kValueChunks ? kDepthChunks : kValueChunks; // room for the output, too
+constexpr int kQueryChunkBytes = kBlockM * 128;
+constexpr int kKeyChunkBytes = kBlockN * 128;
+constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
+constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
+
+/*
+ * The message of a query tile, written by the producer before the tile's barrier completes: 32-bit words at these bytes. The producer reads
+ * its own part back: it has few registers.
+ */
+constexpr int kWorkOffset = 0;     // 64 bits: elements of o before row 0 of the tile
+constexpr int kWorkFirstRow = 8;   // of the tile, in its sequence
+constexpr int kWorkValidRows = 12; // rows of the tile that exist; 0: no more work
+constexpr int kWorkLengthQ = 16;
+constexpr int kWorkLengthK = 20;
+constexpr int kWorkFirstTile = 24; // key tiles [first, end)
+constexpr int kWorkEndTile = 28;
+constexpr int kWorkHeadQ = 32; // coordinates in the tensor maps
+constexpr int kWorkHeadK = 36;
+constexpr int kWorkRowQ = 40; // of the tile
+constexpr int kWorkRowK = 44; // of the sequence; 0 in dense tensors
+constexpr int kWorkBatchQ = 48; // 0 in jagged tensors
+constexpr int kWorkBatchK = 52;
+constexpr int kWorkBytes = 64;
+
+constexpr int kQueryPlace = 0;
+constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChunkBytes;
+constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
+constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
+constexpr int kRepairPlace = kWorkPlace + kQueryStages * kWorkBytes; // slot and first row to zero
+constexpr int kBarrierPlace = kRepairPlace + 16;
+constexpr int kBarriers = 2 * kQueryStages + 5 * kStages + 2;
+static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
+static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
+
+/* Addresses of everything, from the base of dynamic shared memory. */
+struct Shared {
+    uint32_t base;
+
+    __device__ uint32_t queries(uint32_t slot) const
+    {
+        return base + kQueryPlace + slot * (kQueryChunks * kQueryChunkBytes);
+    }
+    __device__ uint32_t keys(uint32_t slot) const
+    {
+        return base + kKeyPlace + slot * kKeyBytes;
+    }
+    __device__ uint32_t values(uint32_t slot) const
+    {
+        return base + kValuePlace + slot * kValueBytes;
+    }
+    __device__ uint32_t work(uint32_t slot) const
+    {
+        return base + kWorkPlace + slot * kWorkBytes;
+    }
+    __device__ uint32_t repair() const
+    {
+        return base + kRepairPlace;
+    }
+    __device__ uint32_t barrier(uint32_t number) const
+    {
+        return base + kBarrierPlace + number * 8;
+    }
+    __device__ uint32_t queries_full(uint32_t slot) const
+    {
+        return barrier(slot);
+    }
+    __device__ uint32_t queries_empty(uint32_t slot) const
+    {
+        return barrier(kQueryStages + slot);
+    }
+    __device__ uint32_t keys_full(uint32_t slot) const
+    {
+        return barrier(2 * kQueryStages + slot);
+    }
+    __device__ uint32_t keys_empty(uint32_t slot) const
+    {
+        return barrier(2 * kQueryStages + kStages + slot);
+    }
+    __device__ uint32_t values_full(uint32_t slot) const
+    {
+        return barrier(2 * kQueryStages + 2 * kStages + slot);
+    }
+    __device__ uint32_t values_empty(uint32_t slot) const
+    {
+        return barrier(2 * kQueryStages + 3 * kStages + slot);
+    }
+    /* The values have arrived, but rows of another sequence among them are still to be zeroed. */
+    __device__ uint32_t values_raw(uint32_t slot) const
+    {
+        return barrier(2 * kQueryStages + 4 * kStages + slot);
+    }
+    __device__ uint32_t repair_full() const
+    {
+        return barrier(2 * kQueryStages + 5 * kStages);
+    }
+    __device__ uint32_t repair_empty() const
+    {
+        return barrier(2 * kQueryStages + 5 * kStages + 1);
+    }
+};
+
+/* By one thread, followed by a barrier of the block. */
+__device__ inline void init_barriers(const Shared &shared)
+{
+    for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
+        mbarrier_init(shared.queries_full(slot), 1);
+        mbarrier_init(shared.queries_empty(slot), kConsumers * 4); // one lane of each warp
+    }
+    for (uint32_t slot = 0; slot < kStages; ++slot) {
+        mbarrier_init(shared.keys_full(slot), 1);
+        mbarrier_init(shared.keys_empty(slot), kConsumers); // one thread a warpgroup: products end for all of it
+        mbarrier_init(shared.values_full(slot), 1);
+        mbarrier_init(shared.values_empty(slot), kConsumers);
+        mbarrier_init(shared.values_raw(slot), 1);
+    }
+    mbarrier_init(shared.repair_full(), 1);
+    mbarrier_init(shared.repair_empty(), 1);
+    fence_mbarrier_init();
+}
+
+__device__ inline void write_word(uint32_t address, int32_t value)
+{
+    st_shared_b32(address, static_cast<uint32_t>(value));
+}
+
+__device__ inline int32_t read_word(uint32_t address)
+{
+    return static_cast<int32_t>(ld_shared_b32(address));
+}
+
+// ---- templates/producer_sm90.cuh
+/*
+ * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
+ *
+ * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
+ * not 0. Such a tile completes another barrier first (values_raw); the repair warp then zeroes the rows and passes it on. Keys and queries
+ * need no repair: what they spoil is masked, or not stored.
+ */
+
+/* What is found of a tile; the details go straight into its message. */
+struct Assignment {
+    int32_t first_tile;
+    int32_t end_tile;
+    int32_t length_k;
+};
+
+/* All chunks of a tile, by one thread. */
+template <int kChunks, int kChunkBytes>
+__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
+                                int32_t batch)
+{
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
+    }
+}
+
+struct Producer {
+    Shared shared;
+    const gdpa_fwd_sm90_params *params;
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // of the key tile that comes next
+    uint32_t repair_phase = 0;
+
+    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
+    __device__ bool assign(int64_t tile, Assignment &assignment)
+    {
+        const gdpa_fwd_params &common = params->common;
+        const TileWork place = find_tile(common, tile);
+        if (place.batch < 0) {
+            return false;
+        }
+        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
+        if (place.first_row >= q.length) {
+            return false;
+        }
+        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        const int32_t first_row = static_cast<int32_t>(place.first_row);
+        const int32_t rows_left = q.length - first_row;
+        const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
+        const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
+        assignment.first_tile = range.begin / kBlockN;
+        assignment.end_tile = (range.end + kBlockN - 1) / kBlockN;
+        assignment.length_k = k.length;
+        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+        if (tid_x() == 0) {
+            const uint32_t work = shared.work(query_place.slot());
+            st_shared_b64(work + kWorkOffset, place.batch * common.o_stride_batch +
+                                                  (q.first_row + first_row) * common.o_stride_row +
+                                                  place.head * common.o_stride_head);
+            write_word(work + kWorkFirstRow, first_row);
+            write_word(work + kWorkValidRows, valid_rows);
+            write_word(work + kWorkLengthQ, q.length);
+            write_word(work + kWorkLengthK, k.length);
+            write_word(work + kWorkFirstTile, assignment.first_tile);
+            write_word(work + kWorkEndTile, assignment.end_tile);
+            write_word(work + kWorkHeadQ, place.head);
+            write_word(work + kWorkHeadK, place.head / common.heads_per_group);
+            write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row) + first_row);
+            write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
+            write_word(work + kWorkBatchQ, common.cu_seqlens_q != nullptr ? 0 : place.batch);
+            write_word(work + kWorkBatchK, common.cu_seqlens_k != nullptr ? 0 : place.batch);
+        }
+        return true;
+    }
+
+    __device__ void load_queries()
+    {
+        if (tid_x() == 0) {
+            const uint32_t full = shared.queries_full(query_place.slot());
+            const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
+            load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
+                                                     read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
+                                                     read_word(work + kWorkBatchQ));
+        }
+    }
+
+    __device__ void load_keys(RingPlace<kStages> place, int32_t tile) const
+    {
+        mbarrier_wait_parity(shared.keys_empty(place.slot()), place.phase() ^ 1);
+        if (tid_x() == 0) {
+            const uint32_t full = shared.keys_full(place.slot());
+            const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive_expect_tx(full, kKeyBytes);
+            load_box<kDepthChunks, kKeyChunkBytes>(shared.keys(place.slot()), &params->k_map, full,
+                                                   read_word(work + kWorkRowK) + tile * kBlockN,
+                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+        }
+    }
+
+    /* Whether the tile holds rows in memory that are not of the sequence. */
+    __device__ bool needs_repair(int32_t length_k, int32_t tile) const
+    {
+        const bool cut = tile * kBlockN > length_k - kBlockN;
+        return cut && (params->common.cu_seqlens_k != nullptr || params->common.seqused_k != nullptr);
+    }
+
+    __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
+    {
+        mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
+        const bool repair = needs_repair(length_k, tile);
+        if (repair) {
+            mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
+            repair_phase ^= 1;
+        }
+        if (tid_x() == 0) {
+            const uint32_t full =
+                repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
+            const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive_expect_tx(full, kValueBytes);
+            load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
+                                                   read_word(work + kWorkRowK) + tile * kBlockN,
+                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+            if (repair) {
+                request_repair(place.slot(), length_k - tile * kBlockN);
+            }
+        }
+    }
+
+    __device__ void request_repair(uint32_t slot, int32_t first_row) const
+    {
+        st_shared_b32(shared.repair(), slot);
+        st_shared_b32(shared.repair() + 4, static_cast<uint32_t>(first_row));
+        mbarrier_arrive(shared.repair_full());
+    }
+
+    __device__ void run()
+    {
+        for (int64_t tile = ctaid_x(); tile < params->common.num_tiles; tile += nctaid_x()) {
+            Assignment assignment;
+            if (!assign(tile, assignment)) {
+                continue;
+            }
+            load_queries();
+            // Keys run one tile ahead of values: slots are asked for in the order in which they become free.
+            if (assignment.first_tile < assignment.end_tile) {
+                load_keys(tile_place, assignment.first_tile);
+            }
+            for (int32_t key_tile = assignment.first_tile; key_tile < assignment.end_tile; ++key_tile) {
+                const RingPlace<kStages> place = tile_place;
+                ++tile_place.uses;
+                if (key_tile + 1 < assignment.end_tile) {
+                    load_keys(tile_place, key_tile + 1);
+                }
+                load_values(place, key_tile, assignment.length_k);
+            }
+            ++query_place.uses;
+        }
+        stop();
+    }
+
+    /* An empty work message to the consumers, and one to the repair warp. */
+    __device__ void stop()
+    {
+        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+        mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
+        if (tid_x() == 0) {
+            write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
+            mbarrier_arrive(shared.queries_full(query_place.slot()));
+            request_repair(kStages, 0);
+        }
+    }
+};
+
+/* Zeroes the rows of value tiles that are not of the sequence, as asked. Called by one whole warp. */
+__device__ inline void run_repairs(const Shared &shared)
+{
+    const uint32_t lane = tid_x() % 32;
+    const uint32_t zeros[4] = {0, 0, 0, 0};
+    uint32_t request_phase = 0;
+    uint32_t raw_phases = 0; // one bit a slot
+    while (true) {
+        mbarrier_wait_parity(shared.repair_full(), request_phase);
+        request_phase ^= 1;
+        const uint32_t slot = ld_shared_b32(shared.repair());
+        const uint32_t first_row = ld_shared_b32(shared.repair() + 4);
+        if (slot == kStages) {
+            return;
+        }
+        mbarrier_wait_parity(shared.values_raw(slot), raw_phases >> slot & 1);
+        raw_phases ^= 1u << slot;
+        for (uint32_t chunk = 0; chunk < kValueChunks; ++chunk) {
+            const uint32_t place = shared.values(slot) + chunk * kKeyChunkBytes;
+            for (uint32_t offset = first_row * 128 + lane * 16; offset < kKeyChunkBytes; offset += 32 * 16) {
+                st_shared_v4_b32(place + offset, zeros); // whole rows: their swizzle does not matter
+            }
+        }
+        fence_proxy_async_shared();
+        bar_warp_sync();
+        if (lane == 0) {
+            mbarrier_arrive(shared.values_full(slot));
+            mbarrier_arrive(shared.repair_empty());
+        }
+    }
+}
+
+// ---- templates/ptx/barrier.cuh
+/*
+ * Block-wide barrier. PTX ISA, "bar.sync".
+ */
+
+/* All threads of the block; orders their shared and global accesses. */
+__device__ inline void bar_sync_0()
+{
+    asm volatile("bar.sync 0;" ::: "memory");
+}
+
+// ---- templates/ptx/setmaxnreg.cuh
+/*
+ * Registers moved between warpgroups. PTX ISA, "setmaxnreg" (sm_90a). All warps of a warpgroup execute it; the sum over the block
+ * after it must not pass what the block had at entry.
+ */
+
+template <int kRegisters> __device__ inline void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+template <int kRegisters> __device__ inline void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// ---- templates/ptx/stmatrix.cuh
+/*
+ * Stores of 8x8 matrices of 16-bit elements, four at a time: the inverse of ldmatrix_x4. PTX ISA, "stmatrix" (sm_90).
+ */
+
+__device__ inline void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
+                 "r"(m2), "r"(m3)
+                 : "memory");
+}
+
+// ---- templates/ptx/wgmma.cuh
+/*
+ * Asynchronous products of a warpgroup (4 warps, the first one a multiple of 4). PTX ISA, "wgmma" (sm_90a).
+ *
+ * wgmma_m64k16_ss and _rs, one pair a width in wgmma_n<width>.cuh and told apart by the size of the accumulator, compute
+ * D = A B (+ D when accumulate) with A 64 x 16, B 16 x N, D 64 x N in fp32. A is a matrix in shared memory (ss) or fragments in
+ * registers (rs); B is in shared memory. With thread t of the warpgroup
+ *     D  d[4 j + c] is row 16 (t / 32) + t % 32 / 4 + 8 (c / 2), column 8 j + 2 (t % 4) + c % 2
+ *     A  a[i] holds row 16 (t / 32) + t % 32 / 4 + 8 (i % 2), columns 2 (t % 4) + 8 (i / 2) and the next
+ *
+ * Order: wgmma_fence after registers or shared memory were touched, products, wgmma_commit_group, wgmma_wait_group. Until the wait,
+ * neither d nor a may be touched; tie() after it keeps the compiler from reading d earlier.
+ */
+
+__device__ inline void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ inline void wgmma_commit_group()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Waits until at most kPending of the latest groups are under way. */
+template <int kPending> __device__ inline void wgmma_wait_group()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+/* Registers as they are after everything above. */
+template <int kCount> __device__ inline void tie(float (&registers)[kCount])
+{
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        asm volatile("" : "+f"(registers[i])::"memory");
+    }
+}
+
+template <int kCount> __device__ inline void tie(uint32_t (&registers)[kCount])
+{
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        asm volatile("" : "+r"(registers[i])::"memory");
+    }
+}
+
+/*
+ * Descriptor of a matrix in shared memory stored with the 128-byte swizzle: rows of 128 bytes, groups of 8 rows 1024 bytes long and
+ * aligned. leading: bytes from one 64-column chunk to the next (matrices whose columns are not the K dimension); stride: bytes
+ * from one group of 8 rows to the next.
+ */
+__device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t leading, uint32_t stride)
+{
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
+           static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
+}
+
+// ---- templates/ptx/wgmma_n64.cuh
+/*
+ * Products of a warpgroup, m64n64k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
+ */
+
+// clang-format off
+template <int kTransA, int kTransB>
+__device__ inline void wgmma_m64k16_ss(float (&d)[32], uint64_t a, uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, %32, %33, p, 1, 1, %35, %36; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
+}
+
+template <int kTransB>
+__device__ inline void wgmma_m64k16_rs(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
+}
+// clang-format on
+
+// ---- templates/ptx/wgmma_n128.cuh
+/*
+ * Products of a warpgroup, m64n128k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
+ */
+
+// clang-format off
+template <int kTransA, int kTransB>
+__device__ inline void wgmma_m64k16_ss(float (&d)[64], uint64_t a, uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, "
+                 "%56, %57, %58, %59, %60, %61, %62, %63 "
+                 "}, %64, %65, p, 1, 1, %67, %68; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+                   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
+                   "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
+}
+
+template <int kTransB>
+__device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, "
+                 "%56, %57, %58, %59, %60, %61, %62, %63 "
+                 "}, {%64, %65, %66, %67}, %68, p, 1, 1, %70; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+                   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
+                   "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
+}
+// clang-format on
+
+// ---- templates/fwd_sm90.cuh
+/*
+ * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and kConsumers consumer warpgroups.
+ *
+ * Blocks are persistent: each takes query tiles of kBlockM rows until there are no more. Tiles flow through rings of slots guarded by
+ * pairs of barriers (full, empty), so that the loads of the next query tile run under the math of this one:
+ *
+ *     producer      Q K0 K1 V0 K2 V1 ... | Q' K0' ...          (asks the copy engine, waits for empty slots only)
+ *     consumer w    S = Q K0^T; P = f(S); O += P V0 | S = Q K1^T; ... | store O       on rows 64 w .. 64 w + 63
+ *
+ * A consumer overlaps the activation of a slice of P with the product of the slice before; for the rest, the other consumers' products fill
+ * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
+ */
+
+constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
+constexpr int kOutputs = kValueColumns / 2;  // of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
+constexpr int kDepthSteps = (kHeadDim + 15) / 16;
+constexpr int kKeySteps = kBlockN / 16;
+constexpr int kSliceSteps = kSliceN / 16;
+constexpr int kSlices = kBlockN / kSliceN;
+
+struct Consumer {
+    Shared shared;
+    const gdpa_fwd_params *params;
+    uint32_t number; // of the warpgroup, from 0
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // keys and values run side by side
+
+    __device__ uint32_t lane() const
+    {
+        return tid_x() % 32;
+    }
+
+    /* Row of the query tile where this thread's warp begins. */
+    __device__ uint32_t warp_row() const
+    {
+        return number * 64 + tid_x() / 32 % 4 * 16;
+    }
+
+    /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
+    __device__ void release_tile(uint32_t empty_barrier) const
+    {
+        if (tid_x() % kWarpgroupThreads == 0) {
+            mbarrier_arrive(empty_barrier);
+        }
+    }
+
+    /* The query tile, with the message and the staged output, which each warp reads by itself. */
+    __device__ void release_queries() const
+    {
+        bar_warp_sync();
+        if (lane() == 0) {
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
+        }
+    }
+
+    __device__ void multiply_keys(float (&scores)[kScores]) const
+    {
+        const uint64_t queries =
+            wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
+        const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < kDepthSteps; ++step) {
+            const int in_chunk = step % 4 * 32;
+            wgmma_m64k16_ss<0, 0>(scores, queries + (step / 4 * kQueryChunkBytes + in_chunk) / 16,
+                                  keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
+        }
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        tie(scores);
+    }
+
+    /*
+     * O += f(S) V, kSliceN keys at a time: the products of a slice run under the activation of the next one. There is no row maximum
+     * to wait for, so a slice is final as soon as it is activated.
+     */
+    __device__ void activate_and_multiply(float (&output)[kOutputs], const float (&scores)[kScores], uint32_t work,
+                                          int32_t tile, bool accumulate, const ActivationConstants &constants) const
+    {
+        const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
+        const bool mask = needs_mask(work, tile);
+        uint32_t weights[kKeySteps][4];
+#pragma unroll
+        for (int slice = 0; slice < kSlices; ++slice) {
+#pragma unroll
+            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
+                activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
+            }
+            if (mask) {
+                hide_slice(weights, slice, work, tile);
+            }
+            if (slice == 0) {
+                mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
+            }
+            wgmma_fence();
+#pragma unroll
+            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
+                const int step = slice * kSliceSteps + in_slice;
+                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+            }
+            wgmma_commit_group();
+        }
+        wgmma_wait_group<0>();
+        tie(output);
+    }
+
+    /* f of the scores of 16 keys -> packed A fragments of P. */
+    __device__ static void activate(uint32_t (&weights)[4], const float (&scores)[kScores], int step,
+                                    const ActivationConstants &constants)
+    {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            weights[i] = activation_pack(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants);
+        }
+        tie(weights);
+    }
+
+    /* Whether some pair of this warpgroup's rows and the keys of a tile is hidden or does not exist. */
+    __device__ bool needs_mask(uint32_t work, int32_t tile) const
+    {
+        const int32_t key = tile * kBlockN;
+        bool mask = key + kBlockN > read_word(work + kWorkLengthK);
+        const int64_t offset = key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
+        const int64_t first_row = read_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64);
+        mask = mask || tile_needs_mask(first_row, first_row + 63, offset, key);
+        return mask;
+    }
+
+    /* Zeroes the hidden pairs of a slice. */
+    __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
+    {
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + lane() % 4 * 2;
+        const int64_t length_k = read_word(work + kWorkLengthK);
+        int64_t lowest[2] = {0, 0}; // visible keys of the two rows, relative to the thread's first key
+        int64_t highest[2] = {length_k - 1 - key, length_k - 1 - key};
+        const int64_t offset = key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int64_t aligned_row = read_word(work + kWorkFirstRow) + offset + warp_row() + lane() / 4 + half * 8;
+            lowest[half] = aligned_row - kWindowLeft - key;
+            const int64_t rightmost = aligned_row + kWindowRight - key;
+            highest[half] = rightmost < highest[half] ? rightmost : highest[half];
+        }
+        const int32_t low[2] = {clamp_to_tile(lowest[0]), clamp_to_tile(lowest[1])};
+        const int32_t high[2] = {clamp_to_tile(highest[0]), clamp_to_tile(highest[1])};
+#pragma unroll
+        for (int in_slice = 0; in_slice < kSliceSteps * 4; ++in_slice) {
+            const int i = slice * kSliceSteps * 4 + in_slice;
+            const int32_t column = i / 4 * 16 + i % 4 / 2 * 8;
+            const bool left = column >= low[i % 2] && column <= high[i % 2];
+            const bool right = column + 1 >= low[i % 2] && column + 1 <= high[i % 2];
+            weights[i / 4][i % 4] &= (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
+        }
+    }
+
+    __device__ static int32_t clamp_to_tile(int64_t key)
+    {
+        return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
+    }
+
+    __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
+    {
+        const int32_t valid_rows = read_word(work + kWorkValidRows);
+        float *target = static_cast<float *>(params->o) + ld_shared_b64(work + kWorkOffset);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const uint32_t row = warp_row() + lane() / 4 + half * 8;
+            if (static_cast<int32_t>(row) < valid_rows) {
+                float *place = target + row * params->o_stride_row + lane() % 4 * 2;
+#pragma unroll
+                for (int n = 0; n < kHeadDimV / 8; ++n) {
+                    st_global_v2_b32(place + n * 8, float_as_bits(output[4 * n + 2 * half] * factor),
+                                     float_as_bits(output[4 * n + 2 * half + 1] * factor));
+                }
+            }
+        }
+    }
+
+    __device__ void run()
+    {
+        const ActivationConstants constants =
+            activation_constants(params->scale, params->out_scale, params->activation_param);
+        while (true) {
+            mbarrier_wait_parity(shared.queries_full(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            float output[kOutputs];
+            const int32_t first_tile = read_word(work + kWorkFirstTile);
+            const int32_t end_tile = read_word(work + kWorkEndTile);
+            if (first_tile == end_tile) {
+#pragma unroll
+                for (int i = 0; i < kOutputs; ++i) {
+                    output[i] = 0.0f;
+                }
+            }
+            for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+                float scores[kScores];
+                mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+                multiply_keys(scores);
+                release_tile(shared.keys_empty(tile_place.slot()));
+                activate_and_multiply(output, scores, work, tile, tile > first_tile, constants);
+                release_tile(shared.values_empty(tile_place.slot()));
+                ++tile_place.uses;
+            }
+            store(output, work, constants.epilogue);
+            release_queries();
+            ++query_place.uses;
+        }
+    }
+};
+
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_067c572e(
+    const __grid_constant__ gdpa_fwd_sm90_params params)
+{
+    const Shared shared = {dynamic_shared_base()};
+    if (tid_x() == 0) {
+        init_barriers(shared);
+        prefetch_tensormap(&params.q_map);
+        prefetch_tensormap(&params.k_map);
+        prefetch_tensormap(&params.v_map);
+    }
+    bar_sync_0();
+    const uint32_t warpgroup = tid_x() / kWarpgroupThreads;
+    if (warpgroup == 0) {
+        setmaxnreg_dec<kProducerRegisters>();
+        if (tid_x() < 32) {
+            Producer producer = {shared, &params};
+            producer.run();
+        } else if (tid_x() < 64) {
+            run_repairs(shared);
+        }
+    } else {
+        setmaxnreg_inc<kConsumerRegisters>();
+        Consumer consumer = {shared, &params.common, warpgroup - 1};
+        consumer.run();
+    }
+}
