@@ -1,0 +1,122 @@
+/*
+ * The one-call forward.
+ */
+#include "runtime/kernel.h"
+#include "templates/params.h"
+#include "tests/support/runtime_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static gdpa_ctx *context_on(const int *capabilities, int count)
+{
+    const gdpa_ctx_options options = runtime_options(NULL);
+    fake_driver_control->devices(count, capabilities);
+    fake_driver_control->params_size(sizeof(struct gdpa_fwd_params));
+    return runtime_context(&options);
+}
+
+static struct fake_launch forward(gdpa_ctx *ctx, const char *text, const gdpa_args *args, struct CUstream_st *stream)
+{
+    struct fake_launch launch;
+    const gdpa_spec spec = runtime_spec(text);
+    expect_ok(gdpa_forward(ctx, &spec, args, stream));
+    assert_true(fake_driver_control->last_launch(&launch));
+    return launch;
+}
+
+static void it_gets_and_launches(void **state)
+{
+    (void)state;
+    static const int capability = 86;
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    const gdpa_args args = runtime_args();
+    for (int i = 0; i < 3; i++) {
+        const struct fake_launch launch =
+            forward(ctx, "fwd head_dim=64 activation=silu", &args, fake_driver_control->stream(0));
+        expect_text(launch.kernel, "gdpa_fwd_sm86_d64_bf16_silu_");
+    }
+    assert_int_equal(fake_nvrtc_control->calls("nvrtcCompileProgram"), 1);
+    assert_int_equal(fake_driver_control->calls("cuLaunchKernelEx"), 3);
+    assert_int_equal(atomic_load(&ctx->references), 1);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void tensors_that_need_it_get_the_unaligned_kernel(void **state)
+{
+    (void)state;
+    static const int capability = 86;
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    gdpa_args args = runtime_args();
+    args.k.data = (void *)(uintptr_t)0x20002;
+    struct fake_launch launch = forward(ctx, "fwd head_dim=64 activation=silu", &args, fake_driver_control->stream(0));
+    expect_text(launch.kernel, "unaligned");
+    launch = forward(ctx, "fwd head_dim=64 activation=silu unaligned", &args, fake_driver_control->stream(0));
+    expect_text(launch.kernel, "unaligned");
+    assert_int_equal(fake_nvrtc_control->calls("nvrtcCompileProgram"), 1);
+    args.k.data = (void *)(uintptr_t)0x20001;
+    const gdpa_spec spec = runtime_spec("fwd head_dim=64 activation=silu");
+    expect_failure(gdpa_forward(ctx, &spec, &args, NULL), GDPA_E_ARGUMENT, "element size of 2 bytes");
+    gdpa_ctx_destroy(ctx);
+}
+
+static void the_stream_decides_on_the_architecture(void **state)
+{
+    (void)state;
+    static const int capabilities[] = {80, 90};
+    gdpa_ctx *ctx = context_on(capabilities, 2);
+    const gdpa_args args = runtime_args();
+    fake_driver_control->current(0);
+    for (int i = 0; i < 2; i++) { /* made the first time, found the second */
+        struct fake_launch launch =
+            forward(ctx, "fwd head_dim=64 activation=relu family=portable", &args, fake_driver_control->stream(1));
+        assert_int_equal(launch.device, 1);
+        expect_text(launch.kernel, "gdpa_fwd_sm90_");
+        launch = forward(ctx, "fwd head_dim=64 activation=relu family=portable", &args, NULL);
+        assert_int_equal(launch.device, 0);
+        expect_text(launch.kernel, "gdpa_fwd_sm80_");
+    }
+    gdpa_ctx_destroy(ctx);
+}
+
+static void bad_calls_are_refused(void **state)
+{
+    (void)state;
+    static const int capability = 86;
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    gdpa_args args = runtime_args();
+    gdpa_spec spec = runtime_spec("fwd head_dim=64 activation=silu");
+    expect_failure(gdpa_forward(NULL, &spec, &args, NULL), GDPA_E_ARGUMENT, "ctx is NULL");
+    expect_failure(gdpa_forward(ctx, NULL, &args, NULL), GDPA_E_ARGUMENT, "spec is NULL");
+    expect_failure(gdpa_forward(ctx, &spec, NULL, NULL), GDPA_E_ARGUMENT, "args is NULL");
+    args.size = 0;
+    expect_failure(gdpa_forward(ctx, &spec, &args, NULL), GDPA_E_VERSION, "gdpa_args.size is 0");
+    args = runtime_args();
+    spec.size = 2;
+    expect_failure(gdpa_forward(ctx, &spec, &args, NULL), GDPA_E_VERSION, "spec.size is 2");
+    spec = runtime_spec("fwd head_dim=64 activation=silu");
+    spec.pass = GDPA_PASS_BACKWARD;
+    expect_failure(gdpa_forward(ctx, &spec, &args, NULL), GDPA_E_ARGUMENT, "gdpa_forward runs forward kernels");
+    assert_int_equal(fake_driver_control->calls("cuLaunchKernelEx"), 0);
+    gdpa_ctx_destroy(ctx);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, fakes_reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(it_gets_and_launches),
+        TEST(tensors_that_need_it_get_the_unaligned_kernel),
+        TEST(the_stream_decides_on_the_architecture),
+        TEST(bad_calls_are_refused),
+    };
+    return cmocka_run_group_tests(tests, fakes_load, NULL);
+}
