@@ -120,10 +120,11 @@ static bool check_number(const struct option_row *row, const char *text, char *w
 
 static bool add_value(struct args *args, const struct option_row *row, const char *text, char *why, size_t why_size)
 {
+    bool is_number = row->kind == OPTION_INTEGER || row->kind == OPTION_NUMBER;
     if (text != NULL && row->kind == OPTION_CHOICE && !check_choice(row, text, why, why_size)) {
         return false;
     }
-    if ((row->kind == OPTION_INTEGER || row->kind == OPTION_NUMBER) && !check_number(row, text, why, why_size)) {
+    if (text != NULL && is_number && !check_number(row, text, why, why_size)) {
         return false;
     }
     args->values[args->value_count].row = row;

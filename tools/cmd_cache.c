@@ -93,8 +93,8 @@ static int verify(struct tool *tool)
         json_set_integer(report, "bad", bad);
         json_print(stdout, report);
     } else {
-        printf("%lld entries are good, %lld were damaged%s\n", (long long)good, (long long)bad,
-               bad > 0 ? " and are removed; they will be compiled again" : "");
+        printf("%lld good, %lld damaged%s\n", (long long)good, (long long)bad,
+               bad > 0 ? " and removed; they will be compiled again" : "");
     }
     return bad > 0 ? EXIT_CACHE_TROUBLE : EXIT_DONE;
 }

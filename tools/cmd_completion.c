@@ -32,6 +32,21 @@ static void print_escaped(FILE *out, const char *text, const char *letters)
     }
 }
 
+/* Text inside single quotes of sh and zsh, where nothing but the end of the quotes can be said with a backslash. */
+static void print_quoted(FILE *out, const char *text, const char *letters)
+{
+    for (; *text != 0; text++) {
+        if (*text == '\'') {
+            fputs("'\\''", out);
+            continue;
+        }
+        if (strchr(letters, *text) != NULL) {
+            fputc('\\', out);
+        }
+        fputc(*text, out);
+    }
+}
+
 /* The words of "auto|always|never" with blanks between them, or nothing when the values are no such list. */
 static void print_choices(FILE *out, const struct option_row *row)
 {
@@ -209,7 +224,7 @@ static void zsh_option(FILE *out, const struct command *command, const struct op
         } else {
             fprintf(out, "            '%s--%s[", many, row->name);
         }
-        print_escaped(out, row->doc, "[]:'");
+        print_quoted(out, row->doc, "[]:\\");
         fputc(']', out);
         if (row->kind != OPTION_FLAG) {
             fprintf(out, ":%s:", has_choices(row) ? row->name : row->values);
@@ -235,7 +250,7 @@ static void zsh_command(FILE *out, const struct command *command)
         fputs("            '1:word:((", out);
         for (const struct verb_row *verb = command->verbs; verb->name != NULL; verb++) {
             fprintf(out, "%s%s\\:\"", verb == command->verbs ? "" : " ", verb->name);
-            print_escaped(out, verb->doc, ":\"$`()");
+            print_quoted(out, verb->doc, ":\"$`()\\");
             fputc('"', out);
         }
         fputs("))' \\\n", out);
@@ -273,7 +288,7 @@ static void print_zsh(FILE *out)
           out);
     for (size_t i = 0; commands[i] != NULL; i++) {
         fprintf(out, "            '%s:", commands[i]->name);
-        print_escaped(out, commands[i]->summary, ":'");
+        print_quoted(out, commands[i]->summary, ":\\");
         fputs("'\n", out);
     }
     fputs("            'help:explain a command'\n        )\n"

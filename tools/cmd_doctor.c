@@ -44,7 +44,10 @@ static const struct option_row options[] = {
 /* Takes the detail. A failed check makes code the exit code, unless an earlier one did. */
 static void add_check(struct doctor *doctor, const char *name, enum check_state state, int code, char *detail)
 {
-    doctor->checks[doctor->check_count++] = (struct check){name, state, detail};
+    struct check *check = &doctor->checks[doctor->check_count++];
+    check->name = name;
+    check->state = state;
+    check->detail = detail;
     if (state == CHECK_FAILED && doctor->code == EXIT_DONE) {
         doctor->code = code;
     }
@@ -139,8 +142,9 @@ static void check_cache(struct doctor *doctor)
     if (status != GDPA_OK) {
         add_check(doctor, "entries", CHECK_FAILED, EXIT_CACHE_TROUBLE, tool_strdup(gdpa_last_error()));
     } else if (writable) {
-        add_check(doctor, "entries", bad == 0 ? CHECK_OK : CHECK_WARNING, EXIT_DONE,
-                  tool_format("%lld are good%s", (long long)good, bad == 0 ? "" : ", the damaged ones are removed"));
+        add_check(
+            doctor, "entries", bad == 0 ? CHECK_OK : CHECK_WARNING, EXIT_DONE,
+            tool_format("%lld good, %lld damaged%s", (long long)good, (long long)bad, bad > 0 ? " and removed" : ""));
     }
 }
 

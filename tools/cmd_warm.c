@@ -79,7 +79,7 @@ struct warm {
     double timeout, seconds;
     int jobs;
     size_t cached, compiled, failed;
-    bool unusable; /* no compiler or no device: nothing else can work either */
+    bool unusable; /* a kernel had no compiler or no device */
 };
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -281,9 +281,8 @@ static bool take_outcome(size_t item, void *result, void *user)
     }
     print_outcome(warm, item, outcome);
     warm->outcomes[item] = *outcome;
-    bool usable = tool_exit_code(outcome->status) != EXIT_NO_DEVICE;
-    warm->unusable = warm->unusable || !usable;
-    return (outcome->status == GDPA_OK || (warm->keep_going && usable)) && !tool_interrupted();
+    warm->unusable = warm->unusable || tool_exit_code(outcome->status) == EXIT_NO_DEVICE;
+    return (outcome->status == GDPA_OK || warm->keep_going) && !tool_interrupted();
 }
 
 static bool show_progress(size_t done, size_t running, void *user)
@@ -395,8 +394,6 @@ static size_t print_left(const struct warm *warm, const enum pool_state *states)
     size_t count = warm->list.count;
     if (left > 0 && tool_interrupted()) {
         tool_error(warm->tool, "interrupted: %zu of %zu kernels left; the same command goes on with them", left, count);
-    } else if (left > 0 && warm->unusable) {
-        tool_error(warm->tool, "no kernel can be compiled here: %zu of %zu left", left, count);
     } else if (left > 0) {
         tool_error(warm->tool, "stopped at the first failure: %zu of %zu kernels left; --keep-going does not stop",
                    left, count);

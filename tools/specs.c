@@ -213,9 +213,13 @@ static char *expand_all(const char *text)
         if (equals != NULL && strcmp(equals, "=all") == 0) {
             option = spec_word_find(word, (size_t)(equals - word));
         }
-        char *values = option != NULL ? all_values(option) : tool_strdup("");
-        char *longer = *values == 0 ? tool_format("%s %s", expanded, word)
-                                    : tool_format("%s %s=%s", expanded, option->name, values);
+        char *values = option != NULL ? all_values(option) : NULL;
+        char *longer = NULL;
+        if (values == NULL || *values == 0) {
+            longer = tool_format("%s %s", expanded, word);
+        } else {
+            longer = tool_format("%s %.*s%s", expanded, (int)(equals - word) + 1, word, values);
+        }
         free(values);
         free(expanded);
         expanded = longer;

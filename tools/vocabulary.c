@@ -28,6 +28,7 @@ static const struct {
 #define ALIGN(suffix, number, name, aliases, doc) {"ALIGN", name, aliases, number},
 #define SCHEDULE(suffix, number, name, aliases, doc) {"SCHEDULE", name, aliases, number},
 #define FAMILY(suffix, number, name, aliases, doc) {"FAMILY", name, aliases, number},
+#define FAMILY(suffix, number, name, aliases, doc) {"FAMILY", name, aliases, number},
 #include "gen/choices.def"
 #define DTYPE(suffix, number, name, aliases, bytes, is_input) {"DTYPE", name, aliases, number},
 #include "gen/dtypes.def"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# needs: nvrtc
+# needs: fake
 gdpa-jit cache path
 gdpa-jit cache stats | cut -c 1-8
 gdpa-jit warm head_dim=32 activation=relu,identity,square --arch sm_80 --quiet

@@ -1,5 +1,5 @@
 #!/bin/sh
-# needs: nvrtc
+# needs: fake
 gdpa-jit warm head_dim=32 activation=relu --arch sm_80 --quiet
 gdpa-jit list --columns spec --color always | od -c | sed -n 1p
 gdpa-jit list --columns spec | od -c | sed -n 1p

@@ -12,7 +12,7 @@ try() {
     COMPREPLY=()
     _gdpa_jit
     printf '%s ->' "$1"
-    printf ' %s' "${COMPREPLY[@]}"
+    printf ' %s' "${COMPREPLY[@]:0:14}"
     printf '\n'
 }
 touch specs.txt

@@ -1,5 +1,5 @@
 #!/bin/sh
-# needs: nvrtc
+# needs: fake
 GDPAJIT_MODE=off gdpa-jit doctor --json >out.txt
 echo "code $?"
 grep -o '"name":"cache","state":"[a-z]*"' out.txt

@@ -1,5 +1,5 @@
 #!/bin/sh
-# needs: nvrtc
+# needs: fake
 echo text >file
 gdpa-jit doctor --cache-dir file --json 2>err.txt >out.txt
 echo "code $?"

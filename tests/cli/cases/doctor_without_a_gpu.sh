@@ -1,5 +1,5 @@
 #!/bin/sh
-# needs: nvrtc
+# needs: fake
 gdpa-jit doctor >out.txt
 echo "code $?"
 sed -n '1,/^$/p' out.txt | cut -c 1-18

@@ -1,5 +1,5 @@
 #!/bin/sh
-# needs: nvrtc
+# needs: fake
 gdpa-jit warm head_dim=32,40 activation=relu,identity dtype=bf16,fp16 causal=0,1 --arch sm_80 --quiet
 gdpa-jit list --columns spec --sort spec
 echo "--- head_dim 40, causal"

@@ -12,11 +12,11 @@ try xyzzy
 try --json warm
 try help wram
 try warm --job 3 head_dim=64
-try warm --progress alwys head_dim=64
+try warm --progress neverr head_dim=64
 try warm --jobs none head_dim=64
 try warm --jobs
-try warm --preset defualt
-try warm --matrix defualt
+try warm --preset defaultt
+try warm --matrix defaultt
 try warm --arch sm_99 head_dim=64 activation=relu
 try warm head_dim=64 activation=rleu --arch sm_80
 try warm hed_dim=64 activation=relu --arch sm_80

@@ -1,5 +1,5 @@
 #!/bin/sh
-# needs: nvrtc
+# needs: fake
 cat >specs.txt <<END
 # Two kernels of three lines.
 fwd head_dim=32 activation=relu
