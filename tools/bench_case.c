@@ -37,6 +37,8 @@ enum fixed_word {
     WORD_CAUSAL,
     WORD_TOP_LEFT,
     WORD_KVJAGGED,
+    WORD_PORTABLE,
+    WORD_SM90,
     WORD_DET,
     WORD_OUT_BF16,
     WORD_OUT_FP16,
@@ -44,10 +46,11 @@ enum fixed_word {
     WORD_COUNT
 };
 static const char *const fixed_words[WORD_COUNT] = {
-    [WORD_FWD] = "fwd",           [WORD_BWD] = "bwd",   [WORD_DENSE] = "dense",      [WORD_JAGGED] = "jagged",
-    [WORD_BF16] = "bf16",         [WORD_FP16] = "fp16", [WORD_CAUSAL] = "causal",    [WORD_TOP_LEFT] = "top_left",
-    [WORD_KVJAGGED] = "kvjagged", [WORD_DET] = "det",   [WORD_OUT_BF16] = "outbf16", [WORD_OUT_FP16] = "outfp16",
-    [WORD_OUT_FP32] = "outfp32",
+    [WORD_FWD] = "fwd",          [WORD_BWD] = "bwd",           [WORD_DENSE] = "dense",
+    [WORD_JAGGED] = "jagged",    [WORD_BF16] = "bf16",         [WORD_FP16] = "fp16",
+    [WORD_CAUSAL] = "causal",    [WORD_TOP_LEFT] = "top_left", [WORD_KVJAGGED] = "kvjagged",
+    [WORD_DET] = "det",          [WORD_OUT_BF16] = "outbf16",  [WORD_OUT_FP16] = "outfp16",
+    [WORD_OUT_FP32] = "outfp32", [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",
 };
 
 static bool take_fixed_word(struct bench_case *parsed, const char *word)
@@ -84,6 +87,10 @@ static bool take_fixed_word(struct bench_case *parsed, const char *word)
         return true;
     case WORD_KVJAGGED:
         parsed->keys_follow = true;
+        return true;
+    case WORD_PORTABLE:
+    case WORD_SM90:
+        spec->family = found == WORD_PORTABLE ? GDPA_FAMILY_PORTABLE : GDPA_FAMILY_SM90;
         return true;
     case WORD_DET:
         spec->deterministic = 1;
@@ -290,6 +297,9 @@ void bench_case_name(const struct bench_case *named, char name[BENCH_NAME])
     }
     if (spec->out_dtype != 0 && spec->out_dtype != spec->dtype) {
         add_word(name, "/out%s", dtype_name(spec->out_dtype));
+    }
+    if (spec->family == GDPA_FAMILY_PORTABLE || spec->family == GDPA_FAMILY_SM90) {
+        add_word(name, "/%s", fixed_words[spec->family == GDPA_FAMILY_PORTABLE ? WORD_PORTABLE : WORD_SM90]);
     }
     if (spec->deterministic != 0) {
         add_word(name, "/det");

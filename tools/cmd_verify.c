@@ -25,7 +25,7 @@ static const struct option_row options[] = {
      .letter = 'm',
      .kind = OPTION_TEXT,
      .values = "NAME",
-     .doc = "a list of kernels: default, small or public"},
+     .doc = "a list of kernels: default, portable, small or public"},
     {.name = "arch", .kind = OPTION_TEXT, .values = "ARCH", .doc = "for specs without arch; default: this GPU's"},
     {.name = "filter", .kind = OPTION_REPEAT, .values = "TEXT", .doc = "only kernels whose spec holds every TEXT"},
     {.name = "shapes", .kind = OPTION_TEXT, .values = "LIST", .doc = "run these shapes, not those of the matrix"},
@@ -445,10 +445,11 @@ const struct command command_verify = {
     .name = "verify",
     .summary = "run kernels on the GPU and check all that they write",
     .synopsis = "[OPTIONS] [SPEC...]",
-    .details = "Each kernel runs on random data of several shapes, with guards around every tensor and NaN wherever\n"
-               "nothing may be read. The result is held against a float64 reference: its largest error may be twice\n"
-               "that of the same formulas in the input type, plus one unit in the last place. Without SPEC\n"
-               "and --matrix the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.",
+    .details =
+        "Each kernel runs on random data of several shapes, with guards around every tensor and NaN wherever\n"
+        "nothing may be read. The result is held against a float64 reference: its largest error may be twice\n"
+        "that of the same formulas in the input type, plus one unit in the last place. Without SPEC\n"
+        "and --matrix the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.",
     .options = options,
     .takes_specs = true,
     .examples = {"verify --matrix default --record tests/hardware", "verify head_dim=128 activation=silu causal=0,1",

@@ -17,6 +17,7 @@
 
 const struct matrix_row matrices[] = {
     {"default", "every pair of options; what the committed records state"},
+    {"portable", "the same kernels, all of the portable family, whatever the architecture offers"},
     {"small", "few kernels on tiny shapes, for compute-sanitizer"},
     {"public", "the shapes of the public benchmark, checked in samples"},
     {NULL, NULL},
@@ -144,13 +145,23 @@ static void meet(struct pairs *pairs, const struct choice *choice)
     }
 }
 
-/* Words that only the text of a spec can carry: forward kernels do not depend on them. */
-static const char *extra_words(int row)
+/* Options that few kernels set: a forward does not depend on the first two, nor an old architecture on the third. */
+static const char *extra_words(int row, bool portable)
 {
-    return row == 3 ? " schedule=static" : row == 7 ? " deterministic" : "";
+    switch (row) {
+    case 3:
+        return " schedule=static";
+    case 7:
+        return " deterministic";
+    case 11:
+        return portable ? "" : " family=portable";
+    default:
+        return "";
+    }
 }
 
-static void choice_text(const struct choice *choice, const char *extra, const char *arch, char *text, size_t capacity)
+static void choice_text(const struct choice *choice, const char *extra, const char *family, const char *arch,
+                        char *text, size_t capacity)
 {
     size_t length = (size_t)snprintf(text, capacity, "fwd");
     for (int factor = 0; factor < FACTOR_COUNT; factor++) {
@@ -159,7 +170,7 @@ static void choice_text(const struct choice *choice, const char *extra, const ch
             length += (size_t)snprintf(text + length, capacity - length, " %s", words);
         }
     }
-    length += (size_t)snprintf(text + length, capacity - length, "%s", extra);
+    length += (size_t)snprintf(text + length, capacity - length, "%s%s", extra, family);
     if (arch != NULL) {
         snprintf(text + length, capacity - length, " arch=%s", arch);
     }
@@ -167,7 +178,7 @@ static void choice_text(const struct choice *choice, const char *extra, const ch
 
 typedef bool (*visit_fn)(const char *text, void *user);
 
-static bool visit_default(const char *arch, visit_fn visit, void *user)
+static bool visit_default(bool portable, const char *arch, visit_fn visit, void *user)
 {
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL) {
@@ -185,7 +196,7 @@ static bool visit_default(const char *arch, visit_fn visit, void *user)
         }
         meet(pairs, &choice);
         char text[MAX_TEXT];
-        choice_text(&choice, extra_words(row), arch, text, sizeof text);
+        choice_text(&choice, extra_words(row, portable), portable ? " family=portable" : "", arch, text, sizeof text);
         going = visit(text, user);
     }
     free(pairs);
@@ -207,7 +218,7 @@ static bool visit_small(const char *arch, visit_fn visit, void *user)
         }
         choice.value[FACTOR_ALIGNMENT] = row % 5 == 4 ? 1 : 0;
         char text[MAX_TEXT];
-        choice_text(&choice, "", arch, text, sizeof text);
+        choice_text(&choice, "", "", arch, text, sizeof text);
         if (!visit(text, user)) {
             return false;
         }
@@ -232,7 +243,10 @@ static bool visit_public(const char *arch, visit_fn visit, void *user)
 bool matrix_specs(const char *name, const char *arch, bool (*visit)(const char *text, void *user), void *user)
 {
     if (strcmp(name, "default") == 0) {
-        return visit_default(arch, visit, user);
+        return visit_default(false, arch, visit, user);
+    }
+    if (strcmp(name, "portable") == 0) {
+        return visit_default(true, arch, visit, user);
     }
     if (strcmp(name, "small") == 0) {
         return visit_small(arch, visit, user);
@@ -284,7 +298,7 @@ static unsigned long long default_shapes(size_t index)
     for (size_t i = 0; i < 5; i++) {
         bits |= 1ULL << ((size_t)first_turn + (index * 5 + i) % turns);
     }
-    if (index % 16 == 5) {
+    if (index % 13 == 5) {
         bits |= shape_bit("large-batch");
     }
     return bits;
@@ -292,7 +306,7 @@ static unsigned long long default_shapes(size_t index)
 
 unsigned long long matrix_shapes(const char *name, size_t index)
 {
-    if (strcmp(name, "default") == 0) {
+    if (strcmp(name, "default") == 0 || strcmp(name, "portable") == 0) {
         return default_shapes(index);
     }
     if (strcmp(name, "small") == 0) {

@@ -127,7 +127,8 @@ static void default_has_every_value_of_every_option(void **state)
         }
         for (size_t v = 0; (value = spec_word_value(word, v, NULL)) != NULL; v++) {
             bool backward = strcmp(word->name, "pass") == 0 && strcmp(value, "bwd") == 0;
-            if (!backward && !number_met(collected, word, number_of(word, value))) {
+            bool of_one_arch = strcmp(word->name, "family") == 0 && strncmp(value, "sm", 2) == 0; /* auto finds it */
+            if (!backward && !of_one_arch && !number_met(collected, word, number_of(word, value))) {
                 fail_msg("no kernel has %s=%s", word->name, value);
             }
         }
@@ -195,41 +196,52 @@ static void value_in(const char *text, const char *option, char *value, size_t c
     }
 }
 
-static void default_has_every_pair_of_values(void **state)
+/* Options that a factor sets together are no pair. */
+static const struct {
+    const char *option;
+    int factor;
+} paired[] = {
+    {"activation=", 0},   {"head_dim=", 1}, {"head_dim_v=", 1}, {"causal", 2}, {"align=", 2},     {"window_left=", 2},
+    {"window_right=", 2}, {"layout_q=", 3}, {"layout_k=", 3},   {"dtype=", 4}, {"out_dtype=", 4}, {"unaligned", 5},
+};
+enum { PAIRED = sizeof paired / sizeof *paired };
+
+/* For every value of `left` and every value of `right` some kernel has both. */
+static void assert_pairs(char values[PAIRED][MOST_KERNELS][48], size_t count, int left, int right)
 {
-    (void)state;
-    static const char *const options[] = {
-        "activation=", "head_dim=", "dtype=",       "out_dtype=",    "causal",   "align=",
-        "layout_q=",   "layout_k=", "window_left=", "window_right=", "unaligned"};
-    enum { OPTIONS = sizeof options / sizeof *options };
-    struct collected *collected = collect("default", NULL);
-    for (int left = 0; left < OPTIONS; left++) {
-        for (int right = left + 1; right < OPTIONS; right++) {
-            bool same_factor =
-                (left >= 4 && left != 6 && left != 7 && right >= 4 && right != 6 && right != 7 && right != 10) ||
-                (left == 2 && right == 3);
-            for (size_t a = 0; !same_factor && a < collected->count; a++) {
-                /* For every value of the left one and every value of the right one, some kernel has both. */
-                char one[64];
-                value_in(collected->texts[a], options[left], one, sizeof one);
-                for (size_t b = 0; b < collected->count; b++) {
-                    char other[64];
-                    value_in(collected->texts[b], options[right], other, sizeof other);
-                    bool met = false;
-                    for (size_t i = 0; i < collected->count && !met; i++) {
-                        char first[64];
-                        char second[64];
-                        value_in(collected->texts[i], options[left], first, sizeof first);
-                        value_in(collected->texts[i], options[right], second, sizeof second);
-                        met = strcmp(first, one) == 0 && strcmp(second, other) == 0;
-                    }
-                    if (!met) {
-                        fail_msg("no kernel has %s'%s' with %s'%s'", options[left], one, options[right], other);
-                    }
-                }
+    for (size_t a = 0; a < count; a++) {
+        for (size_t b = 0; b < count; b++) {
+            bool met = false;
+            for (size_t i = 0; i < count && !met; i++) {
+                met = strcmp(values[left][i], values[left][a]) == 0 && strcmp(values[right][i], values[right][b]) == 0;
+            }
+            if (!met) {
+                fail_msg("no kernel has %s'%s' with %s'%s'", paired[left].option, values[left][a], paired[right].option,
+                         values[right][b]);
             }
         }
     }
+}
+
+static void default_has_every_pair_of_values(void **state)
+{
+    (void)state;
+    struct collected *collected = collect("default", NULL);
+    char(*values)[MOST_KERNELS][48] = calloc(PAIRED, sizeof *values);
+    assert_non_null(values);
+    for (int option = 0; option < PAIRED; option++) {
+        for (size_t i = 0; i < collected->count; i++) {
+            value_in(collected->texts[i], paired[option].option, values[option][i], sizeof values[option][i]);
+        }
+    }
+    for (int left = 0; left < PAIRED; left++) {
+        for (int right = left + 1; right < PAIRED; right++) {
+            if (paired[left].factor != paired[right].factor) {
+                assert_pairs(values, collected->count, left, right);
+            }
+        }
+    }
+    free(values);
     collected_free(collected);
 }
 
@@ -240,6 +252,22 @@ static void sizes_are_what_a_run_can_afford(void **state)
     assert_in_range(matrix_count("small"), 20, 30);
     assert_in_range(matrix_count("public"), 1, 4);
     assert_int_equal(matrix_count("none"), 0);
+}
+
+static void portable_is_default_with_another_family(void **state)
+{
+    (void)state;
+    struct collected *all = collect("default", "sm_90a");
+    struct collected *portable = collect("portable", "sm_90a");
+    assert_int_equal(all->count, portable->count);
+    for (size_t i = 0; i < all->count; i++) {
+        assert_int_equal(portable->specs[i].family, GDPA_FAMILY_PORTABLE);
+        all->specs[i].family = GDPA_FAMILY_PORTABLE;
+        assert_memory_equal(&all->specs[i], &portable->specs[i], sizeof(gdpa_spec));
+        assert_true(matrix_shapes("default", i) == matrix_shapes("portable", i));
+    }
+    collected_free(all);
+    collected_free(portable);
 }
 
 static void small_has_every_activation_and_both_layouts(void **state)
@@ -327,7 +355,8 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     int seen = 0;
     assert_false(matrix_specs("defualt", NULL, stop_at_third, &seen));
     matrix_unknown("defualt", why, sizeof why);
-    assert_string_equal(why, "unknown matrix defualt (did you mean default?); known are default, small, public");
+    assert_string_equal(why,
+                        "unknown matrix defualt (did you mean default?); known are default, portable, small, public");
 }
 
 int main(void)
@@ -340,6 +369,7 @@ int main(void)
         cmocka_unit_test(default_has_every_kind_of_mask),
         cmocka_unit_test(default_has_every_pair_of_values),
         cmocka_unit_test(sizes_are_what_a_run_can_afford),
+        cmocka_unit_test(portable_is_default_with_another_family),
         cmocka_unit_test(small_has_every_activation_and_both_layouts),
         cmocka_unit_test(default_runs_every_general_shape_with_every_layout),
         cmocka_unit_test(public_runs_the_fourteen_public_shapes),
