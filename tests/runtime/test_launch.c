@@ -222,6 +222,40 @@ static void every_error_of_the_launch_is_reported_with_what_was_launched(void **
     drop(made);
 }
 
+static void a_hopper_kernel_gets_tensor_maps_and_no_more_blocks_than_multiprocessors(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    struct launched made = kernel_on(&capability, 1, "sm_90a family=sm90");
+    gdpa_args args = runtime_args();
+    struct fake_launch launch;
+    fake_driver_control->params_size(sizeof(struct gdpa_fwd_sm90_params));
+    expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    assert_int_equal(launch.grid, 2 * 4);
+    struct gdpa_fwd_sm90_params params;
+    memcpy(&params, launch.params, sizeof params);
+    assert_ptr_equal(params.common.o, args.o.data);
+    void *mapped[3];
+    memcpy(&mapped[0], &params.q_map, sizeof mapped[0]);
+    memcpy(&mapped[1], &params.k_map, sizeof mapped[1]);
+    memcpy(&mapped[2], &params.v_map, sizeof mapped[2]);
+    assert_ptr_equal(mapped[0], args.q.data);
+    assert_ptr_equal(mapped[1], args.k.data);
+    assert_ptr_equal(mapped[2], args.v.data);
+    const long calls = fake_driver_control->calls(NULL);
+    args.batch = 1000;
+    expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    assert_int_equal(launch.grid, 132);
+    assert_int_equal(launch.grid_y, 1);
+    assert_int_equal(fake_driver_control->calls(NULL), calls + 4); /* three maps and the launch */
+    fake_driver_control->fault("cuTensorMapEncodeTiled", 1, 1);
+    expect_failure(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)), GDPA_E_DRIVER,
+                   "no tensor map describes k");
+    drop(made);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, fakes_reset)
 
 int main(void)
@@ -235,6 +269,7 @@ int main(void)
         TEST(the_null_stream_needs_a_context_and_says_so),
         TEST(a_stream_brings_its_context_where_the_driver_needs_one),
         TEST(one_handle_serves_every_device_of_its_architecture),
+        TEST(a_hopper_kernel_gets_tensor_maps_and_no_more_blocks_than_multiprocessors),
         TEST(every_error_of_the_launch_is_reported_with_what_was_launched),
     };
     return cmocka_run_group_tests(tests, fakes_load, NULL);
