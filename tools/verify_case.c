@@ -21,7 +21,8 @@ enum {
     GUARD_LEAST = 4096,
     GUARD_MOST = 1 << 20,
     PAYLOAD_ALIGNMENT = 512,
-    POOL_ELEMENTS = 1 << 20,
+    POOL_THIRD = 1 << 20, /* elements for one tensor */
+    POOL_SEED = 20,
 };
 
 static int64_t larger(int64_t left, int64_t right)
@@ -199,32 +200,30 @@ static bool tensors_place(struct verify_case *made, const char *name, struct pla
 
 void case_pool_deinit(struct case_pool *pool)
 {
-    free(pool->elements);
-    *pool = (struct case_pool){0};
+    free(pool->elements[0]);
+    free(pool->elements[1]);
+    *pool = (struct case_pool){{NULL, NULL}};
 }
 
-static bool pool_fill(struct case_pool *pool, int32_t dtype, uint64_t seed)
+/* The elements of a type; NULL when there is no memory. */
+static const uint16_t *pool_elements(struct case_pool *pool, int32_t dtype)
 {
-    if (pool->dtype == dtype) {
-        return true;
+    uint16_t **elements = &pool->elements[dtype == GDPA_DTYPE_FP16 ? 1 : 0];
+    if (*elements == NULL) {
+        *elements = malloc(3 * POOL_THIRD * sizeof **elements);
+        if (*elements != NULL) {
+            random_fill_normal(dtype, *elements, 3 * POOL_THIRD, 1, POOL_SEED, 0);
+        }
     }
-    if (pool->elements == NULL) {
-        pool->elements = malloc(POOL_ELEMENTS * sizeof *pool->elements);
-    }
-    if (pool->elements == NULL) {
-        return false;
-    }
-    random_fill_normal(dtype, pool->elements, POOL_ELEMENTS, 1, seed, 0);
-    pool->dtype = dtype;
-    return true;
+    return *elements;
 }
 
 /* Fills one side's rows inside sequences with slices of the pool from random places. */
 struct fill_job {
     const struct reference_problem *problem;
     const struct placement *place;
-    const struct case_pool *pool;
-    uint16_t *data; /* of the tensor's first element */
+    const uint16_t *elements; /* of the pool, for this tensor */
+    uint16_t *data;           /* of the tensor's first element */
     bool keys, jagged;
     uint64_t seed;
 };
@@ -241,19 +240,20 @@ static void fill_sequence(int64_t b, int thread, void *user)
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t head = 0; head < place->heads; head++) {
             uint64_t number = (uint64_t)((b * place->rows + row) * place->heads + head);
-            uint64_t from = random_hash(job->seed, number) % (uint64_t)(POOL_ELEMENTS - place->dim);
-            memcpy(job->data + base + row * place->stride_row + head * place->stride_head, job->pool->elements + from,
+            uint64_t from = random_hash(job->seed, number) % (uint64_t)(POOL_THIRD - place->dim);
+            memcpy(job->data + base + row * place->stride_row + head * place->stride_head, job->elements + from,
                    (size_t)place->dim * sizeof(uint16_t));
         }
     }
 }
 
 static void tensor_fill(const struct verify_case *made, const struct placement *place, const gdpa_tensor *tensor,
-                        bool keys, uint64_t seed, const struct case_pool *pool)
+                        bool keys, uint64_t seed, const uint16_t *elements)
 {
     struct reference_problem problem = {.spec = &made->spec, .args = &made->args};
     int32_t layout = keys ? made->spec.layout_k : made->spec.layout_q;
-    struct fill_job job = {.problem = &problem, .place = place, .pool = pool, .data = tensor->data, .keys = keys};
+    struct fill_job job = {
+        .problem = &problem, .place = place, .elements = elements, .data = tensor->data, .keys = keys};
     job.jagged = layout == GDPA_LAYOUT_JAGGED;
     job.seed = seed;
     if (tensor->data != NULL) {
@@ -367,7 +367,7 @@ static void scales_choose(struct verify_case *made)
 }
 
 static bool tensors_make(struct verify_case *made, const struct side *q, const struct side *k, uint64_t seed,
-                         const struct case_pool *pool)
+                         const uint16_t *elements)
 {
     const struct shape *shape = made->shape;
     gdpa_args *args = &made->args;
@@ -403,7 +403,7 @@ static bool tensors_make(struct verify_case *made, const struct side *q, const s
         return false;
     }
     for (int i = 0; i < 3; i++) {
-        tensor_fill(made, &places[i], tensors[i], i > 0, random_hash(seed, (uint64_t)i), pool);
+        tensor_fill(made, &places[i], tensors[i], i > 0, random_hash(seed, (uint64_t)i), elements + i * POOL_THIRD);
     }
     return true;
 }
@@ -425,12 +425,13 @@ bool case_make(struct verify_case *made, const gdpa_spec *spec, const struct sha
     struct side k = {.rule = shape->lengths_k, .fixed = shape->fixed_k, .shortened = shape->seqused_k};
     q.jagged = spec->layout_q == GDPA_LAYOUT_JAGGED;
     k.jagged = spec->layout_k == GDPA_LAYOUT_JAGGED;
-    bool good = pool_fill(pool, made->spec.dtype, seed) &&
+    const uint16_t *elements = pool_elements(pool, made->spec.dtype);
+    bool good = elements != NULL &&
                 side_make(made, &q, (const char *const[]){"cu_seqlens_q", "seqused_q"}, NULL, &source) &&
                 side_make(made, &k, (const char *const[]){"cu_seqlens_k", "seqused_k"}, &q, &source);
     if (good) {
         sides_describe(args, &q, &k, shape->maximum);
-        good = tensors_make(made, &q, &k, seed, pool);
+        good = tensors_make(made, &q, &k, seed, elements);
     }
     if (!good) {
         case_free(made);

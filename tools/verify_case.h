@@ -34,10 +34,12 @@ struct verify_case {
     int buffer_count;
 };
 
-/* Random elements that the tensors are cut from; kept from case to case. */
+/*
+ * Normal elements of both input types that the rows of tensors are cut from, at places that the seed chooses. Always the
+ * same ones, so that a case depends on its seed alone; q, k and v have a third each, so that no row meets itself.
+ */
 struct case_pool {
-    int32_t dtype; /* 0: empty */
-    uint16_t *elements;
+    uint16_t *elements[2]; /* bf16, fp16; NULL until they are needed */
 };
 void case_pool_deinit(struct case_pool *pool);
 

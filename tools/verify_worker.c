@@ -103,7 +103,7 @@ static bool cases_run(const struct worker_plan *plan, size_t kernel, const gdpa_
 static void child_run(const struct worker_plan *plan, size_t first, send_fn send, void *user)
 {
     const struct verify_device *device = plan->device;
-    struct case_pool pool = {0};
+    struct case_pool pool = {{NULL, NULL}};
     if (!device->open(device->self)) {
         struct message message = {.kind = MESSAGE_NO_DEVICE};
         snprintf(message.text, sizeof message.text, "%s", device->why(device->self));

@@ -20,7 +20,7 @@ static struct case_result run_one(enum host_fault fault, const char *text, const
 {
     struct host_device host;
     struct verify_case made;
-    struct case_pool pool = {0};
+    struct case_pool pool = {{NULL, NULL}};
     struct kernel_facts facts;
     struct run_options options = {.seed = seed, .sample_flops = sample_flops};
     char why[256];
