@@ -256,7 +256,7 @@ golden-update: ## write the expected outputs of golden and command-line tests an
 	$(SUBMAKE) run-golden-update
 
 .PHONY: run-golden-update
-run-golden-update: all $(GOLDEN_PROGRAMS)
+run-golden-update: all $(GOLDEN_PROGRAMS) $(TEST_FAKES)
 	@GDPA_GOLDEN_UPDATE=1 $(RUN_TESTS) $(GOLDEN_PROGRAMS) $(GOLDEN_SHELL_TESTS)
 
 # ---------------------------------------------------------------------------------------------------------------
