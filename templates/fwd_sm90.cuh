@@ -120,13 +120,14 @@ struct Consumer {
 
     /*
      * O += f(S) V, kSliceN keys at a time: the products of a slice run under the activation of the next one. There is no row maximum
-     * to wait for, so a slice is final as soon as it is activated.
+     * to wait for, so a slice is final as soon as it is activated. The mask has a copy of this code of its own: its mere presence
+     * costs tiles that need none 5 %.
      */
+    template <bool kHide>
     __device__ void activate_and_multiply(float (&output)[kOutputs], const float (&scores)[kScores], uint32_t work,
                                           int32_t tile, bool accumulate, const ActivationConstants &constants) const
     {
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
-        const bool mask = needs_mask(work, tile);
         uint32_t weights[kKeySteps][4];
 #pragma unroll
         for (int slice = 0; slice < kSlices; ++slice) {
@@ -134,7 +135,7 @@ struct Consumer {
             for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
                 activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
             }
-            if (mask) {
+            if (kHide) {
                 hide_slice(weights, slice, work, tile);
             }
             if (slice == 0) {
@@ -163,49 +164,77 @@ struct Consumer {
         tie(weights);
     }
 
+    /* Whether this warpgroup's rows see nothing of a tile: there are no such rows, or all of it is hidden. */
+    __device__ bool sees_nothing(uint32_t work, int32_t tile) const
+    {
+        const int32_t first_row = static_cast<int32_t>(number) * 64;
+        bool nothing = first_row >= read_word(work + kWorkValidRows);
+        //@if masked
+        const int64_t aligned_row = first_aligned_row(work);
+        const int32_t key = tile * kBlockN;
+        //@endif
+        //@if window_left
+        nothing = nothing || key + kBlockN - 1 < aligned_row - kWindowLeft;
+        //@endif
+        //@if window_right
+        nothing = nothing || key > aligned_row + 63 + kWindowRight;
+        //@endif
+        return nothing;
+    }
+
     /* Whether some pair of this warpgroup's rows and the keys of a tile is hidden or does not exist. */
     __device__ bool needs_mask(uint32_t work, int32_t tile) const
     {
         const int32_t key = tile * kBlockN;
-        bool mask = key + kBlockN > read_word(work + kWorkLengthK);
+        bool mask = key > read_word(work + kWorkLengthK) - kBlockN;
         //@if masked
-        const int64_t offset = key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
-        const int64_t first_row = read_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64);
-        mask = mask || tile_needs_mask(first_row, first_row + 63, offset, key);
+        const int64_t aligned_row = first_aligned_row(work);
+        mask = mask || tile_needs_mask(aligned_row, aligned_row + 63, 0, key);
         //@endif
         return mask;
     }
 
-    /* Zeroes the hidden pairs of a slice. */
+    //@if masked
+    /* Where this warpgroup's first row stands among the keys. */
+    __device__ int64_t first_aligned_row(uint32_t work) const
+    {
+        return read_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64) +
+               key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
+    }
+    //@endif
+
+    /* Zeroes the hidden pairs of a slice. Bounds are columns of the slice, relative to the thread's first one. */
     __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
     {
-        const int64_t key = static_cast<int64_t>(tile) * kBlockN + lane() % 4 * 2;
-        const int64_t length_k = read_word(work + kWorkLengthK);
-        int64_t lowest[2] = {0, 0}; // visible keys of the two rows, relative to the thread's first key
-        int64_t highest[2] = {length_k - 1 - key, length_k - 1 - key};
-        //@if masked
-        const int64_t offset = key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + slice * kSliceN + lane() % 4 * 2;
+        const int64_t last = read_word(work + kWorkLengthK) - 1 - key;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int64_t aligned_row = read_word(work + kWorkFirstRow) + offset + warp_row() + lane() / 4 + half * 8;
-            //@if window_left
-            lowest[half] = aligned_row - kWindowLeft - key;
+        for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
+            int64_t highest = last;
+            //@if masked
+            const int64_t aligned_row =
+                first_aligned_row(work) + tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4 + half * 8;
             //@endif
             //@if window_right
             const int64_t rightmost = aligned_row + kWindowRight - key;
-            highest[half] = rightmost < highest[half] ? rightmost : highest[half];
+            highest = rightmost < highest ? rightmost : highest;
             //@endif
-        }
-        //@endif
-        const int32_t low[2] = {clamp_to_tile(lowest[0]), clamp_to_tile(lowest[1])};
-        const int32_t high[2] = {clamp_to_tile(highest[0]), clamp_to_tile(highest[1])};
+            const int32_t high = clamp_to_tile(highest);
+            //@if window_left
+            const int32_t low = clamp_to_tile(aligned_row - kWindowLeft - key);
+            //@endif
 #pragma unroll
-        for (int in_slice = 0; in_slice < kSliceSteps * 4; ++in_slice) {
-            const int i = slice * kSliceSteps * 4 + in_slice;
-            const int32_t column = i / 4 * 16 + i % 4 / 2 * 8;
-            const bool left = column >= low[i % 2] && column <= high[i % 2];
-            const bool right = column + 1 >= low[i % 2] && column + 1 <= high[i % 2];
-            weights[i / 4][i % 4] &= (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
+            for (int pair = 0; pair < kSliceSteps * 2; ++pair) {
+                const int32_t column = pair * 8;
+                bool left = column <= high;
+                bool right = column + 1 <= high;
+                //@if window_left
+                left = left && column >= low;
+                right = right && column + 1 >= low;
+                //@endif
+                weights[slice * kSliceSteps + pair / 2][pair % 2 * 2 + half] &=
+                    (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
+            }
         }
     }
 
@@ -284,22 +313,32 @@ struct Consumer {
                 return;
             }
             float output[kOutputs];
-            const int32_t first_tile = read_word(work + kWorkFirstTile);
+            bool started = false;
             const int32_t end_tile = read_word(work + kWorkEndTile);
-            if (first_tile == end_tile) {
+            for (int32_t tile = read_word(work + kWorkFirstTile); tile < end_tile; ++tile) {
+                float scores[kScores];
+                mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+                if (sees_nothing(work, tile)) {
+                    release_tile(shared.keys_empty(tile_place.slot()));
+                    mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
+                } else {
+                    multiply_keys(scores);
+                    release_tile(shared.keys_empty(tile_place.slot()));
+                    if (needs_mask(work, tile)) {
+                        activate_and_multiply<true>(output, scores, work, tile, started, constants);
+                    } else {
+                        activate_and_multiply<false>(output, scores, work, tile, started, constants);
+                    }
+                    started = true;
+                }
+                release_tile(shared.values_empty(tile_place.slot()));
+                ++tile_place.uses;
+            }
+            if (!started) {
 #pragma unroll
                 for (int i = 0; i < kOutputs; ++i) {
                     output[i] = 0.0f;
                 }
-            }
-            for (int32_t tile = first_tile; tile < end_tile; ++tile) {
-                float scores[kScores];
-                mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
-                multiply_keys(scores);
-                release_tile(shared.keys_empty(tile_place.slot()));
-                activate_and_multiply(output, scores, work, tile, tile > first_tile, constants);
-                release_tile(shared.values_empty(tile_place.slot()));
-                ++tile_place.uses;
             }
             store(output, work, constants.epilogue);
             release_queries();
