@@ -155,7 +155,7 @@ $(STATIC_LIBRARY): $(LIBRARY_OBJECTS)
 $(SHARED_LIBRARY): $(LIBRARY_OBJECTS) pkg/libgdpajit.map
 	$(call quiet,LD,$@) $(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=pkg/libgdpajit.map \
 	    -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,text $(if $(SAN),,-Wl,-z,defs) -Wl,-z,relro -Wl,-z,now \
-	    -o $@ $(LIBRARY_OBJECTS) $(THIRD_PARTY) $(SYSTEM_LDLIBS)
+	    -Wl,-z,nodelete -o $@ $(LIBRARY_OBJECTS) $(THIRD_PARTY) $(SYSTEM_LDLIBS)
 	@ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $(BUILD)/libgdpajit.so
 
 # The program sees what every user sees: the public symbols of the static library. `verify` compares with the reference
@@ -194,6 +194,15 @@ endef
 $(foreach folder,runtime tools templates gpu,$(eval $(call test_rule,$(folder))))
 
 -include tests/emu/emu.mk
+
+# What the library costs the host.
+$(BUILD)/bench/host: $(BUILD)/obj/bench/host.o $(STATIC_LIBRARY) $(TEST_FAKES)
+	@mkdir -p $(@D)
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC_LIBRARY) $(if $(SYSTEM_LIBS),$(THIRD_PARTY)) $(SYSTEM_LDLIBS)
+
+.PHONY: bench-host
+bench-host: $(BUILD)/bench/host ## time look-ups, launches, cache hits and compiles here (JSON=1: as records)
+	@GDPAJIT_NVRTC='$(NVRTC)' $< $(BUILD)/tests $(if $(JSON),--json)
 
 .PHONY: tests
 tests: $(TEST_PROGRAMS) $(GPU_TEST_PROGRAMS) $(TEST_FAKES) ## build the test programs without running them
