@@ -3,8 +3,10 @@
 # The kernel in work is finished, the rest is named, and the same command goes on.
 gdpa-jit warm head_dim=32 activation=all --arch sm_80 --jobs 1 --json >out.txt 2>err.txt &
 process=$!
-while [ "$(grep -c compiled out.txt)" = 0 ]; do
+tries=0
+while [ "$(grep -c compiled out.txt)" = 0 ] && [ $tries -lt 1000 ]; do
     sleep 0.05
+    tries=$((tries + 1))
 done
 kill -INT $process
 wait $process

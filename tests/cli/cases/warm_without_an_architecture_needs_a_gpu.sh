@@ -1,3 +1,3 @@
 #!/bin/sh
 # needs: fake
-gdpa-jit warm head_dim=64 activation=relu,silu
+gdpa-jit warm head_dim=64 activation=relu,silu --jobs 1
