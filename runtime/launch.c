@@ -122,13 +122,13 @@ static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape,
         TRY(kernel_load(kernel, stream));
         function = atomic_load_explicit(&kernel->function, memory_order_acquire);
     }
+    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
     struct gdpa_fwd_sm90_params boxed;
     if (shape->boxed) {
         TRY(maps_encode(kernel, shape, &boxed));
     }
-    const bool cut = shape->persistent && (shape->grid_y > 1 || shape->grid > kernel->most_sms);
-    const struct launch_config config = {.grid_x = cut ? kernel->most_sms : shape->grid,
-                                         .grid_y = cut ? 1 : shape->grid_y,
+    const struct launch_config config = {.grid_x = shape->grid,
+                                         .grid_y = shape->grid_y,
                                          .grid_z = 1,
                                          .block_x = shape->block,
                                          .block_y = 1,

@@ -386,6 +386,9 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
     } else {
         const int64_t per_sequence = divide_up(args->seqlen_q, plan->block_m);
         params->tiles_per_seq = (int32_t)per_sequence;
+        /* Under a causal mask the last rows are the longest, and come first anyway. */
+        const bool cut = args->seqlen_q % plan->block_m != 0 && spec->causal == 0;
+        params->full_tiles_per_seq = cut ? (int32_t)per_sequence - 1 : 0;
         FAIL_IF(__builtin_mul_overflow(args->batch, per_sequence, &per_head), GDPA_E_INTERNAL,
                 "the tiles of batch %" PRId64 " and seqlen_q %" PRId64 " were not bounded", args->batch,
                 args->seqlen_q);
@@ -394,6 +397,28 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
             "batch %" PRId64 " and heads_q %" PRId64 " make more than 2^63 query tiles of %d rows", args->batch,
             args->heads_q, plan->block_m);
     return GDPA_OK;
+}
+
+/*
+ * Blocks take the places block, block + grid, block + 2 grid ... Where the full tiles do not divide evenly, `light` blocks have one
+ * less of them than the others, and the short tiles should go to those, two each when two short tiles are no more than a full one:
+ * so after one round of short tiles the places of the other blocks stay empty once.
+ */
+void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors)
+{
+    struct gdpa_fwd_params *params = &shape->params;
+    if (!shape->persistent || (shape->grid_y <= 1 && shape->grid <= multiprocessors)) {
+        return;
+    }
+    shape->grid = multiprocessors;
+    shape->grid_y = 1;
+    const int64_t full = (int64_t)params->batch * params->heads_q * params->full_tiles_per_seq;
+    const int64_t heavy = full % multiprocessors;
+    const int64_t light = multiprocessors - heavy;
+    if (heavy > 0 && params->rows_q % plan->block_m * 2 <= plan->block_m && params->num_tiles - full > light) {
+        params->gap_begin = full + light;
+        params->gap_size = heavy;
+    }
 }
 
 static void scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct gdpa_fwd_params *params)

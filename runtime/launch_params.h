@@ -23,6 +23,12 @@ struct launch_shape {
 gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_plan *plan, const gdpa_args *args,
                               struct launch_shape *shape);
 
+/*
+ * The grid of a persistent kernel on a device with so many multiprocessors, and which blocks get the tiles that are left over. Does
+ * nothing to other kernels.
+ */
+void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors);
+
 /* Whether the tensors of args need spec.unaligned. */
 bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args);
 

@@ -29,6 +29,8 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
+    int64_t gap_size;
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -36,11 +38,11 @@ struct gdpa_fwd_params {
     float scale;             /* inside the activation */
     float out_scale;         /* outside */
     float activation_param;
-    int32_t reserved;
+    int32_t full_tiles_per_seq; /* > 0: tiles of kBlockM rows, which come before the last, shorter ones of all sequences */
 };
 
 //@if host
-static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 3 * 8 + 8 * 4, "no padding");
+static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 5 * 8 + 8 * 4, "no padding");
 static_assert(offsetof(struct gdpa_fwd_params, num_tiles) == 176, "as the kernel reads it");
 //@endif
 

@@ -149,9 +149,11 @@ struct Producer {
 
     __device__ void run()
     {
-        for (int64_t tile = ctaid_x(); tile < params->common.num_tiles; tile += nctaid_x()) {
+        const gdpa_fwd_params &common = params->common;
+        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size; place += nctaid_x()) {
+            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
             Assignment assignment;
-            if (!assign(tile, assignment)) {
+            if (tile < common.gap_begin && place >= common.gap_begin || !assign(tile, assignment)) {
                 continue;
             }
             load_queries();

@@ -4,6 +4,8 @@
  * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
  * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
  *
+ * With full_tiles_per_seq > 0 the last, shorter tiles of all sequences come behind the full ones: what is dealt out last should be small.
+ *
  * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
  * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
  * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
@@ -72,7 +74,15 @@ __device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t
 __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
 {
     if (params.tiles_per_seq > 0) {
-        const Division in_sequence = divide(tile, params.tiles_per_seq);
+        const int64_t full_tiles = static_cast<int64_t>(params.batch) * params.heads_q * params.full_tiles_per_seq;
+        Division in_sequence;
+        if (tile < full_tiles) {
+            in_sequence = divide(tile, params.full_tiles_per_seq);
+        } else if (full_tiles > 0) {
+            in_sequence = {tile - full_tiles, params.full_tiles_per_seq};
+        } else {
+            in_sequence = divide(tile, params.tiles_per_seq);
+        }
         const Division in_batch = divide(in_sequence.quotient, params.heads_q);
         int32_t place = in_sequence.remainder;
         //@if causal

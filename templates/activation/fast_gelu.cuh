@@ -5,6 +5,7 @@
 #ifndef GDPA_ACTIVATION_FAST_GELU_CUH
 #define GDPA_ACTIVATION_FAST_GELU_CUH
 
+#include "activation/fast_gelu_derivative.cuh"
 #include "activation/gelu_argument.cuh"
 #include "numeric.cuh"
 
@@ -12,16 +13,6 @@ __device__ inline float activation_value(float x, float param)
 {
     const float half = 0.5f * x;
     return fma_rn_f32(half, tanh_approx_f32(gelu_argument(x)), half);
-}
-
-__device__ inline float activation_derivative(float x, float param)
-{
-    const float t = tanh_approx_f32(gelu_argument(x));
-    const float slope = gelu_argument_slope(x);
-    const float bend = fma_rn_f32(-t, t, 1.0f);
-    const float rise = fma_rn_f32(0.5f, t, 0.5f);
-    // Where the bend is 0 the slope may be infinite: their product is 0, not NaN.
-    return bend > 0.0f ? fma_rn_f32(0.5f * x * bend, slope, rise) : rise;
 }
 
 /*

@@ -6,6 +6,7 @@
 #ifndef GDPA_ACTIVATION_FAST_GELU_BF16_CUH
 #define GDPA_ACTIVATION_FAST_GELU_BF16_CUH
 
+#include "activation/fast_gelu_derivative.cuh"
 #include "activation/gelu_argument.cuh"
 #include "numeric.cuh"
 #include "ptx/packed_math.cuh"
@@ -23,15 +24,6 @@ __device__ inline uint32_t fast_gelu_packed(uint32_t x)
 __device__ inline float activation_value(float x, float param)
 {
     return unpack_input_low(fast_gelu_packed(pack_input(x, x)));
-}
-
-__device__ inline float activation_derivative(float x, float param)
-{
-    const float t = tanh_approx_f32(gelu_argument(x));
-    const float slope = gelu_argument_slope(x);
-    const float bend = fma_rn_f32(-t, t, 1.0f);
-    const float rise = fma_rn_f32(0.5f, t, 0.5f);
-    return bend > 0.0f ? fma_rn_f32(0.5f * x * bend, slope, rise) : rise;
 }
 
 //@if fp16

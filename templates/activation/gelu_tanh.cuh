@@ -14,13 +14,14 @@ constexpr float kTailP3 = -0.04236666113138199f;
 #include "activation/gelu_argument.cuh"
 #include "activation/logistic.cuh"
 
+/* The derivative is 0 or 1 beyond it; a far x would carry the last place of the sigmoid too far. */
+constexpr float kDerivativeEnd = 8.0f;
+
 __device__ inline float activation_derivative(float x, float param)
 {
-    const float s = logistic(2.0f * gelu_argument(x));
-    const float slope = gelu_argument_slope(x);
-    const float bend = s * (1.0f - s);
-    // Where the bend is 0 the slope may be infinite: their product is 0, not NaN.
-    return bend > 0.0f ? fma_rn_f32(2.0f * x * bend, slope, s) : s;
+    const float near = max_nan_f32(min_nan_f32(x, kDerivativeEnd), -kDerivativeEnd);
+    const float s = logistic(2.0f * gelu_argument(near));
+    return fma_rn_f32(2.0f * near * s * (1.0f - s), gelu_argument_slope(near * near), s);
 }
 
 #endif

@@ -36,10 +36,13 @@ __device__ inline float tail_bracket(float t, float sign, const TailConstants &c
 #include "activation/logistic.cuh"
 #include "activation/tail.cuh"
 
+/* The derivative is 1 beyond it; a far x would carry the last place of the sigmoid too far. */
+constexpr float kDerivativeEnd = 32.0f;
+
 __device__ inline float activation_derivative(float x, float param)
 {
     const float s = logistic(x);
-    return s * fma_rn_f32(x, 1.0f - s, 1.0f);
+    return s * fma_rn_f32(min_nan_f32(x, kDerivativeEnd), 1.0f - s, 1.0f);
 }
 
 #endif

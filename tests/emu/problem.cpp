@@ -354,6 +354,7 @@ static std::string encode_maps(const launch_shape &shape, gdpa_fwd_sm90_params *
 
 LaunchResult Problem::launch_kernel(launch_shape &shape)
 {
+    launch_shape_fit(&shape, &program_.plan, shape_.blocks);
     gdpa_fwd_sm90_params boxed;
     LaunchResult result;
     if (shape.boxed) {
@@ -363,13 +364,12 @@ LaunchResult Problem::launch_kernel(launch_shape &shape)
         }
     }
     void *parameters[] = {shape.boxed ? static_cast<void *>(&boxed) : &shape.params};
-    const bool cut = shape.persistent && (shape.grid_y > 1 || shape.grid > shape_.blocks);
     Launch what;
     what.kernel = program_.kernel.name.c_str();
     what.entry = program_.kernel.entry;
     what.parameters = parameters;
-    what.grid = cut ? shape_.blocks : shape.grid;
-    what.grid_y = cut ? 1 : shape.grid_y;
+    what.grid = shape.grid;
+    what.grid_y = shape.grid_y;
     what.block = shape.block;
     what.shared_bytes = shape.smem;
     what.resident = shape_.resident;
