@@ -57,7 +57,7 @@ THIRD_PARTY := -lsqlite3 -lzstd -lxxhash
 else
 THIRD_PARTY := -l:libsqlite3.a -l:libzstd.a -l:libxxhash.a
 endif
-JANSSON := -ljansson
+JANSSON := $(if $(SYSTEM_LIBS),-ljansson,-l:libjansson.a)
 
 # ---------------------------------------------------------------------------------------------------------------
 # Sources
