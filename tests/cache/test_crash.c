@@ -2,7 +2,8 @@
  * Processes that die at any moment, logs that are cut off anywhere, pages that are overwritten at random. The rule is
  * the same for all: no wrong bytes, no crash, and the next process works.
  *
- * Longer runs: GDPAJIT_TEST_KILLS (rounds, 50 by default) and GDPAJIT_TEST_SEEDS (300 by default).
+ * Longer runs: GDPAJIT_TEST_KILLS (rounds, 50 by default) and GDPAJIT_TEST_SEEDS (300 by default,
+ * 60 with a sanitizer).
  */
 #include "tests/support/cache_fixture.h"
 
@@ -209,7 +210,7 @@ static void overwrite(unsigned char *bytes, size_t size, uint64_t *random)
 static void pages_overwritten_at_random_never_give_wrong_bytes(void **state)
 {
     struct fixture *fixture = *state;
-    unsigned seeds = number_from_environment("GDPAJIT_TEST_SEEDS", 300);
+    unsigned seeds = number_from_environment("GDPAJIT_TEST_SEEDS", INSTRUMENTED ? 60 : 300);
     struct cache *cache = fixture_open(fixture);
     for (unsigned i = 0; i < ENTRIES; i++) {
         assert_int_equal(sample_put(cache, i, CODE_SIZE), CACHE_OK);
@@ -250,7 +251,7 @@ static void every_kind_of_single_bit_in_the_file_is_harmless(void **state)
     cache_close(cache);
     size_t size;
     unsigned char *bytes = file_read(fixture->file, &size);
-    for (unsigned seed = 0; seed < number_from_environment("GDPAJIT_TEST_SEEDS", 300); seed++) {
+    for (unsigned seed = 0; seed < number_from_environment("GDPAJIT_TEST_SEEDS", INSTRUMENTED ? 60 : 300); seed++) {
         uint64_t random = seed;
         size_t at = random_next(&random) % size;
         unsigned char bit = (unsigned char)(1u << random_next(&random) % 8);

@@ -397,10 +397,10 @@ static void a_second_damage_is_given_up_and_said(void **state)
 {
     struct fixture *fixture = *state;
     fill(fixture, 3);
-    file_write(fixture->file,
-               "damaged for the first time, longer than what is taken for nothing at all: padding "
-               "padding padding padding padding padding padding padding",
-               140);
+    static const char text[] =
+        "damaged for the first time, and longer than a file of which nothing is read: padding padding "
+        "padding padding padding padding padding padding padding";
+    file_write(fixture->file, text, sizeof text);
     struct cache *cache = fixture_open(fixture);
     assert_works(fixture, cache);
     (void)fixture_sql(fixture, "DROP TABLE kernel");

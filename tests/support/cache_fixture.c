@@ -118,11 +118,15 @@ uint64_t random_next(uint64_t *random)
 
 static char *sample_text(unsigned number, size_t size)
 {
-    static const char words[] = "load multiply mask activate accumulate store ";
+    static const char *const words[] = {"load ", "multiply ", "mask ", "activate ", "accumulate ", "store\n"};
     char *text = malloc(size);
     assert_non_null(text);
-    for (size_t i = 0; i < size; i++) {
-        text[i] = words[(i * (number % 7 + 1) + number) % (sizeof words - 1)];
+    uint64_t random = number;
+    for (size_t used = 0; used < size;) {
+        const char *word = words[random_next(&random) % COUNT_OF(words)];
+        size_t length = strlen(word) < size - used ? strlen(word) : size - used;
+        memcpy(text + used, word, length);
+        used += length;
     }
     return text;
 }
@@ -131,10 +135,11 @@ void sample_init(struct sample *sample, unsigned number, size_t code_size)
 {
     memset(sample, 0, sizeof *sample);
     uint64_t random = number;
-    sample->code = malloc(code_size + 1);
+    sample->code = malloc(code_size + 8);
     assert_non_null(sample->code);
-    for (size_t i = 0; i < code_size; i++) {
-        sample->code[i] = (unsigned char)random_next(&random);
+    for (size_t i = 0; i < code_size; i += 8) {
+        uint64_t next = random_next(&random);
+        memcpy(sample->code + i, &next, sizeof next);
     }
     sample->text = sample_text(number, 5000);
     (void)snprintf(sample->name, sizeof sample->name, "gdpa_fwd_sm90_d128_bf16_relu_%08x", number);

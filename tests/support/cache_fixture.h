@@ -24,6 +24,13 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* A sanitizer makes everything several times slower: tests that try many cases try fewer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { INSTRUMENTED = 1 };
+#else
+enum { INSTRUMENTED = 0 };
+#endif
+
 /* For code that runs in a child, where a failed cmocka assertion would go astray: the number of the failing line. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
