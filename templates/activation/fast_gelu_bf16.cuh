@@ -1,6 +1,6 @@
 /*
  * gelu_tanh in packed 16-bit arithmetic of the input type, two scores an instruction: f(x) = h (1 + tanh(x (k0 + k1 x^2))), h = x/2.
- * Approx: |error| <= 2^-7 max(1, |x|) in bf16 (8-bit steps in x, the argument and the tanh), less in fp16. 2 packed operations a
+ * Approx: |error| <= 2^-7 max(1, |x|) + 2^-9 in bf16 (8-bit steps in x, the argument and the tanh), less in fp16. 2 packed operations a
  * score and 1 special function. The derivative is that of fast_gelu in fp32.
  */
 #ifndef GDPA_ACTIVATION_FAST_GELU_BF16_CUH

@@ -4,6 +4,8 @@
  */
 #include "gen/tables.h"
 
+#include <math.h>
+
 #include "gen/template.h"
 #include "tests/gen/update.h"
 
@@ -340,17 +342,25 @@ static void the_page_of_options_is_that_of_the_tables(void **state)
     sbuf_deinit(&text);
 }
 
+/* "2^-7" */
+static void add_power_of_2(struct sbuf *text, double value)
+{
+    int exponent = 0;
+    assert_true(frexp(value, &exponent) == 0.5);
+    sbuf_addf(text, "2^%d", exponent - 1);
+}
+
 static void add_bound(struct sbuf *text, const struct activation_row *row)
 {
     if (row->exact) {
         sbuf_addstr(text, "exact");
-    } else {
-        int exponent = 0;
-        for (double rel = row->rel; rel < 1; rel *= 2) {
-            ++exponent;
-        }
-        assert_true(row->rel * (double)(1u << exponent) == 1 && row->abs == 0);
-        sbuf_addf(text, "2^-%d max(1, abs x)", exponent);
+        return;
+    }
+    add_power_of_2(text, row->rel);
+    sbuf_addstr(text, " max(1, abs x)");
+    if (row->abs > 0) {
+        sbuf_addstr(text, " + ");
+        add_power_of_2(text, row->abs);
     }
 }
 
@@ -368,7 +378,9 @@ static void the_page_of_activations_is_that_of_the_table(void **state)
         "float64 input x; both are computed\nin fp32 by `templates/activation/`.\n\n"
         "*exact*: the error is at most 2^-10 abs f(x) + 2^-14 for every x, and so for f'. Otherwise the bound of both "
         "is in the "
-        "table. `a` is the run-time\nargument `activation_param`. At a kink the derivative is that of PyTorch.\n\n"
+        "table. `a` is the run-time\nargument `activation_param`. At a kink the derivative is that of PyTorch. A score "
+        "that is not a number "
+        "gives NaN; an infinite one gives\nthe limit of f, or NaN where f is a product with 0 there.\n\n"
         "| name | also | number | f(x) | f'(x) | error | a |\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < activations.count; ++i) {
         const struct activation_row *row = activation_find(activations.rows[i].number);
