@@ -96,9 +96,7 @@ static struct {
     bool starts_without_devices; /* cuInit works, and then there is none */
     long calls[FUNCTION_COUNT], skip[FUNCTION_COUNT];
     int result[FUNCTION_COUNT];
-    int attribute_calls[DEVICES_MAX];
-    long loaded;
-    int mode_at_load;
+    long attribute_calls[DEVICES_MAX], loaded, mode_at_load;
     size_t params_size;
     struct fake_launch last;
 } state;
@@ -193,15 +191,13 @@ static void control_fail(const char *name, int result, long skip)
 
 static long control_calls(const char *name)
 {
+    const int only = name != NULL ? function_find(name) : -1;
     long total = 0;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < FUNCTION_COUNT; i++) {
-        total += name == NULL || strcmp(function_names[i], name) == 0 ? state.calls[i] : 0;
+        total += only < 0 || only == i ? state.calls[i] : 0;
     }
     pthread_mutex_unlock(&lock);
-    if (name != NULL) {
-        function_find(name);
-    }
     return total;
 }
 
@@ -231,20 +227,22 @@ static bool control_last_launch(struct fake_launch *launch)
     return launched;
 }
 
-static long control_loaded(void)
+static long number_read(const long *number)
 {
     pthread_mutex_lock(&lock);
-    const long loaded = state.loaded;
+    const long value = *number;
     pthread_mutex_unlock(&lock);
-    return loaded;
+    return value;
+}
+
+static long control_loaded(void)
+{
+    return number_read(&state.loaded);
 }
 
 static int control_attribute_calls(int device)
 {
-    pthread_mutex_lock(&lock);
-    const int calls = state.attribute_calls[device];
-    pthread_mutex_unlock(&lock);
-    return calls;
+    return (int)number_read(&state.attribute_calls[device]);
 }
 
 static int control_capture_mode(void)
@@ -254,10 +252,7 @@ static int control_capture_mode(void)
 
 static int control_capture_mode_at_load(void)
 {
-    pthread_mutex_lock(&lock);
-    const int mode = state.mode_at_load;
-    pthread_mutex_unlock(&lock);
-    return mode;
+    return (int)number_read(&state.mode_at_load);
 }
 
 static void control_params_size(size_t bytes)
@@ -325,33 +320,12 @@ static bool runs(int capability, int arch)
     return capability / 10 == arch / 10 && capability >= arch;
 }
 
-/* Prototypes of what is exported; nothing includes them. */
-int cuInit(unsigned flags);
-int cuDriverGetVersion(int *version);
-int cuDeviceGetCount(int *count);
-int cuDeviceGet(int *device, int ordinal);
-int cuDeviceGetName(char *name, int length, int device);
-int cuDeviceGetAttribute(int *value, int attribute, int device);
-int cuCtxGetDevice(int *device);
-int cuCtxPushCurrent_v2(struct CUctx_st *context);
-int cuCtxPopCurrent_v2(struct CUctx_st **context);
-int cuStreamGetCtx(struct CUstream_st *stream, struct CUctx_st **context);
-int cuGetErrorName(int result, const char **name);
-int cuGetErrorString(int result, const char **text);
-int cuLibraryLoadData(struct CUlib_st **library, const void *code, void *jit_options, void **jit_values,
-                      unsigned jit_count, void *options, void **values, unsigned count);
-int cuLibraryUnload(struct CUlib_st *library);
-int cuLibraryGetKernel(struct CUkern_st **kernel, struct CUlib_st *library, const char *name);
-int cuKernelSetAttribute(int attribute, int value, struct CUkern_st *kernel, int device);
-int cuKernelGetFunction(void **function, struct CUkern_st *kernel);
-int cuFuncLoad(void *function);
-int cuLaunchKernelEx(const struct config *config, struct CUkern_st *kernel, void **parameters, void **extra);
-int cuThreadExchangeStreamCaptureMode(int *mode);
-int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *data, const uint64_t *extents,
-                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
-                           int swizzle, int promotion, int fill);
+/* What is exported has a prototype, though nothing includes one. */
+#define DRIVER(name, parameters)                                                                                       \
+    int name parameters;                                                                                               \
+    EXPORT int name parameters
 
-EXPORT int cuInit(unsigned flags)
+DRIVER(cuInit, (unsigned flags))
 {
     int result = enter(F_cuInit);
     if (result == OK) {
@@ -361,21 +335,21 @@ EXPORT int cuInit(unsigned flags)
     return leave(result);
 }
 
-EXPORT int cuDriverGetVersion(int *version)
+DRIVER(cuDriverGetVersion, (int *version))
 {
     const int result = enter(F_cuDriverGetVersion);
     *version = state.version;
     return leave(result);
 }
 
-EXPORT int cuDeviceGetCount(int *count)
+DRIVER(cuDeviceGetCount, (int *count))
 {
     const int result = enter_started(F_cuDeviceGetCount);
     *count = state.device_count;
     return leave(result);
 }
 
-EXPORT int cuDeviceGet(int *device, int ordinal)
+DRIVER(cuDeviceGet, (int *device, int ordinal))
 {
     int result = enter_started(F_cuDeviceGet);
     if (result == OK && (ordinal < 0 || ordinal >= state.device_count)) {
@@ -385,7 +359,7 @@ EXPORT int cuDeviceGet(int *device, int ordinal)
     return leave(result);
 }
 
-EXPORT int cuDeviceGetName(char *name, int length, int device)
+DRIVER(cuDeviceGetName, (char *name, int length, int device))
 {
     const int result = enter_started(F_cuDeviceGetName);
     if (result == OK) {
@@ -394,7 +368,7 @@ EXPORT int cuDeviceGetName(char *name, int length, int device)
     return leave(result);
 }
 
-EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
+DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
 {
     int result = enter_started(F_cuDeviceGetAttribute);
     if (result == OK) {
@@ -405,7 +379,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
     return leave(result);
 }
 
-EXPORT int cuCtxGetDevice(int *device)
+DRIVER(cuCtxGetDevice, (int *device))
 {
     int result = enter_started(F_cuCtxGetDevice);
     if (result == OK) {
@@ -415,7 +389,7 @@ EXPORT int cuCtxGetDevice(int *device)
     return leave(result);
 }
 
-EXPORT int cuCtxPushCurrent_v2(struct CUctx_st *context)
+DRIVER(cuCtxPushCurrent_v2, (struct CUctx_st * context))
 {
     const int result = enter_started(F_cuCtxPushCurrent_v2);
     if (result == OK) {
@@ -424,7 +398,7 @@ EXPORT int cuCtxPushCurrent_v2(struct CUctx_st *context)
     return leave(result);
 }
 
-EXPORT int cuCtxPopCurrent_v2(struct CUctx_st **context)
+DRIVER(cuCtxPopCurrent_v2, (struct CUctx_st * *context))
 {
     int result = enter_started(F_cuCtxPopCurrent_v2);
     if (result == OK && current_depth == 0) {
@@ -436,7 +410,7 @@ EXPORT int cuCtxPopCurrent_v2(struct CUctx_st **context)
     return leave(result);
 }
 
-EXPORT int cuStreamGetCtx(struct CUstream_st *stream, struct CUctx_st **context)
+DRIVER(cuStreamGetCtx, (struct CUstream_st * stream, struct CUctx_st **context))
 {
     const int result = enter_started(F_cuStreamGetCtx);
     if (result == OK) {
@@ -445,7 +419,7 @@ EXPORT int cuStreamGetCtx(struct CUstream_st *stream, struct CUctx_st **context)
     return leave(result);
 }
 
-EXPORT int cuGetErrorName(int result, const char **name)
+DRIVER(cuGetErrorName, (int result, const char **name))
 {
     static const struct {
         int number;
@@ -470,14 +444,14 @@ EXPORT int cuGetErrorName(int result, const char **name)
     return leave(own != OK ? own : *name == NULL ? INVALID_VALUE : OK);
 }
 
-EXPORT int cuGetErrorString(int result, const char **text)
+DRIVER(cuGetErrorString, (int result, const char **text))
 {
     *text = result == OK ? "no error" : "a fault of the fake driver";
     return leave(enter(F_cuGetErrorString));
 }
 
-EXPORT int cuLibraryLoadData(struct CUlib_st **library, const void *code, void *jit_options, void **jit_values,
-                             unsigned jit_count, void *options, void **values, unsigned count)
+DRIVER(cuLibraryLoadData, (struct CUlib_st * *library, const void *code, void *jit_options, void **jit_values,
+                           unsigned jit_count, void *options, void **values, unsigned count))
 {
     int result = enter_started(F_cuLibraryLoadData);
     Elf64_Ehdr header;
@@ -501,7 +475,7 @@ EXPORT int cuLibraryLoadData(struct CUlib_st **library, const void *code, void *
     return leave(result);
 }
 
-EXPORT int cuLibraryUnload(struct CUlib_st *library)
+DRIVER(cuLibraryUnload, (struct CUlib_st * library))
 {
     int result = enter_started(F_cuLibraryUnload);
     if (result == OK && library->magic != LIBRARY_MAGIC) {
@@ -515,7 +489,7 @@ EXPORT int cuLibraryUnload(struct CUlib_st *library)
     return leave(result);
 }
 
-EXPORT int cuLibraryGetKernel(struct CUkern_st **kernel, struct CUlib_st *library, const char *name)
+DRIVER(cuLibraryGetKernel, (struct CUkern_st * *kernel, struct CUlib_st *library, const char *name))
 {
     int result = enter_started(F_cuLibraryGetKernel);
     if (result == OK && library->magic != LIBRARY_MAGIC) {
@@ -528,7 +502,7 @@ EXPORT int cuLibraryGetKernel(struct CUkern_st **kernel, struct CUlib_st *librar
     return leave(result);
 }
 
-EXPORT int cuKernelSetAttribute(int attribute, int value, struct CUkern_st *kernel, int device)
+DRIVER(cuKernelSetAttribute, (int attribute, int value, struct CUkern_st *kernel, int device))
 {
     int result = enter_started(F_cuKernelSetAttribute);
     if (device >= 0 && device < DEVICES_MAX) {
@@ -541,7 +515,7 @@ EXPORT int cuKernelSetAttribute(int attribute, int value, struct CUkern_st *kern
     return leave(result);
 }
 
-EXPORT int cuKernelGetFunction(void **function, struct CUkern_st *kernel)
+DRIVER(cuKernelGetFunction, (void **function, struct CUkern_st *kernel))
 {
     int result = enter_started(F_cuKernelGetFunction);
     if (result == OK && current_device() == CURRENT_NONE) {
@@ -551,7 +525,7 @@ EXPORT int cuKernelGetFunction(void **function, struct CUkern_st *kernel)
     return leave(result);
 }
 
-EXPORT int cuFuncLoad(void *function)
+DRIVER(cuFuncLoad, (void *function))
 {
     const int result = enter_started(F_cuFuncLoad);
     return leave(function == NULL ? INVALID_HANDLE : result);
@@ -575,7 +549,7 @@ static int launch_check(const struct config *config, const struct CUkern_st *ker
     return sane ? OK : INVALID_VALUE;
 }
 
-EXPORT int cuLaunchKernelEx(const struct config *config, struct CUkern_st *kernel, void **parameters, void **extra)
+DRIVER(cuLaunchKernelEx, (const struct config *config, struct CUkern_st *kernel, void **parameters, void **extra))
 {
     int result = enter_started(F_cuLaunchKernelEx);
     const int device = config->stream != NULL ? config->stream->device : current_device();
@@ -597,7 +571,7 @@ EXPORT int cuLaunchKernelEx(const struct config *config, struct CUkern_st *kerne
     return leave(result);
 }
 
-EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
+DRIVER(cuThreadExchangeStreamCaptureMode, (int *mode))
 {
     const int result = enter(F_cuThreadExchangeStreamCaptureMode);
     if (result == OK) {
@@ -609,9 +583,9 @@ EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
 }
 
 /* Refuses what the manual of cuTensorMapEncodeTiled refuses for 16-bit types; the map names its address and rank. */
-EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *data, const uint64_t *extents,
-                                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
-                                  int swizzle, int promotion, int fill)
+DRIVER(cuTensorMapEncodeTiled,
+       (void *map, int type, unsigned rank, void *data, const uint64_t *extents, const uint64_t *strides,
+        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
 {
     int result = enter(F_cuTensorMapEncodeTiled);
     bool good = (uintptr_t)map % 64 == 0 && (uintptr_t)data % 16 == 0 && data != NULL && rank >= 1 && rank <= 5 &&

@@ -1,0 +1,17 @@
+/*
+ * Making one kernel, by whichever way is shortest: the disk cache, else NVRTC. Called once a kernel and context.
+ *
+ *     source ──> key ──> disk, by the exact key, or by the source alone where there is no compiler ──> kernel
+ *                          └─> NVRTC ──> disk ───────────────────────────────────────────────────────────┘
+ *
+ * What the key is made of: docs/decisions/060-cache-lookup-without-nvrtc.md.
+ */
+#ifndef GDPA_RUNTIME_KERNEL_JOB_H
+#define GDPA_RUNTIME_KERNEL_JOB_H
+
+#include "runtime/kernel.h"
+
+/* The kernel of a normalised spec with its arch; nobody holds it yet. The reason of a failure is in `why`. */
+gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **kernel, struct sbuf *why);
+
+#endif
