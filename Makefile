@@ -214,11 +214,11 @@ tests: $(TEST_PROGRAMS) $(GPU_TEST_PROGRAMS) $(TEST_FAKES) ## build the test pro
 # ---------------------------------------------------------------------------------------------------------------
 # Set-up changes what is there, so whatever needs it runs in a make of its own.
 JOBS ?= $(shell nproc)
-TEST_TIMEOUT ?= 600
+TEST_TIMEOUT ?= 1800
 SUBMAKE = +@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS)) DEVELOPER=$(DEVELOPER)
 NVRTC = $(shell scripts/find-nvrtc.sh)
 HAVE_GPU = $(shell scripts/has-gpu.sh && echo yes)
-RUN_TESTS = GDPAJIT_NVRTC='$(NVRTC)' BUILD='$(abspath $(BUILD))' CC='$(CC)' CXX='$(CXX)' SAN='$(SAN)' \
+RUN_TESTS = GDPAJIT_NVRTC='$(NVRTC)' EMU_JOBS='$(JOBS)' BUILD='$(abspath $(BUILD))' CC='$(CC)' CXX='$(CXX)' SAN='$(SAN)' \
             SYSTEM_LIBS='$(SYSTEM_LIBS)' scripts/run-tests.sh -j $(JOBS) -t $(TEST_TIMEOUT) -o $(BUILD)/tests/log
 
 .PHONY: demo test run-tests test-gpu run-tests-gpu sanitize sanitize-gpu golden-update

@@ -66,6 +66,7 @@ find_missing_packages() {
     need libxxhash-dev has_header xxhash.h
     need libxxhash-dev has_library libxxhash.a
     need libjansson-dev has_header jansson.h
+    need libjansson-dev has_library libjansson.a
     need libcmocka-dev has_library libcmocka.so
     need pkg-config has_program pkg-config
     need scdoc has_program scdoc
