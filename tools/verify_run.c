@@ -363,6 +363,7 @@ static void sequences_check(struct output *output, const struct run_options *opt
     result->sampled = chosen < count;
     struct comparison comparison = {.sequence = -1};
     compare_init(&comparison.compare, output->dtype, 2);
+    comparison.compare.input_dtype = problem->spec->dtype;
     if (blocks_check(output, blocks, chosen, &comparison)) {
         result_take(result, output, &comparison.compare);
     } else {

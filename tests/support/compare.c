@@ -11,7 +11,7 @@
 
 void compare_init(struct compare *compare, int32_t dtype, double factor)
 {
-    *compare = (struct compare){.dtype = dtype, .factor = factor};
+    *compare = (struct compare){.dtype = dtype, .input_dtype = dtype, .factor = factor};
 }
 
 static void group_take_error(struct compare_group *group, double error, double ours, double exact,
@@ -61,14 +61,9 @@ void compare_add_zero(struct compare *compare, double ours, struct compare_place
     compare->error_squares += error * error;
 }
 
-double compare_bound(const struct compare *compare, const struct compare_group *group)
+static void group_judge(struct compare *compare, const struct compare_group *group, double ulp)
 {
-    return compare->factor * group->max_eager_error + dtype_ulp(compare->dtype, group->max_exact);
-}
-
-static void group_judge(struct compare *compare, const struct compare_group *group)
-{
-    double bound = compare_bound(compare, group);
+    double bound = compare->factor * group->max_eager_error + ulp;
     double ratio = group->max_error / bound;
     if (compare->worst.count == 0 || ratio > compare->worst_ratio) {
         compare->worst = *group;
@@ -88,7 +83,7 @@ static void pool_take(struct compare_group *pool, const struct compare_group *gr
 void compare_group_end(struct compare *compare)
 {
     if (compare->group.count >= COMPARE_POOL_BELOW) {
-        group_judge(compare, &compare->group);
+        group_judge(compare, &compare->group, dtype_ulp(compare->dtype, compare->group.max_exact));
     } else if (compare->group.count > 0) {
         pool_take(&compare->pool, &compare->group);
     }
@@ -99,7 +94,9 @@ void compare_finish(struct compare *compare)
 {
     compare_group_end(compare);
     if (compare->pool.count > 0) {
-        group_judge(compare, &compare->pool);
+        double ulp = dtype_ulp(compare->dtype, compare->pool.max_exact);
+        double input_ulp = dtype_ulp(compare->input_dtype, compare->pool.max_exact);
+        group_judge(compare, &compare->pool, input_ulp > ulp ? input_ulp : ulp);
     }
     compare->pool = (struct compare_group){0};
 }
@@ -111,7 +108,7 @@ bool compare_holds(const struct compare *compare)
 
 double compare_frobenius(const struct compare *compare)
 {
-    if (compare->error_squares == 0) {
+    if (compare->exact_squares == 0) {
         return 0;
     }
     return sqrt(compare->error_squares / compare->exact_squares);

@@ -7,7 +7,8 @@
  * of the output type at the magnitude of the largest exact element (of the smallest normal number, if that is larger).
  *
  * The maxima are taken over one group at a time, so that a large sequence does not hide an error in a small one. Groups
- * with fewer than COMPARE_POOL_BELOW elements, whose eager error may be small by luck, are pooled into one.
+ * with fewer than COMPARE_POOL_BELOW elements, whose eager error may be small by luck, are pooled into one, and its ulp is
+ * that of the input type where that is larger: with a single key the result is one P times v, and P has that rounding.
  */
 #ifndef GDPA_TESTS_SUPPORT_COMPARE_H
 #define GDPA_TESTS_SUPPORT_COMPARE_H
@@ -33,7 +34,8 @@ struct compare_group {
 };
 
 struct compare {
-    int32_t dtype; /* of the output */
+    int32_t dtype;       /* of the output */
+    int32_t input_dtype; /* the same, unless it is set after compare_init */
     double factor;
     struct compare_group group, pool;
     /* Results, complete after compare_finish. */
@@ -61,13 +63,10 @@ void compare_group_end(struct compare *compare);
 /* Ends the last group and the pool. */
 void compare_finish(struct compare *compare);
 
-/* The bound of a group. */
-double compare_bound(const struct compare *compare, const struct compare_group *group);
-
 /* Whether the rule held for every group and nothing was broken or overflowing. */
 bool compare_holds(const struct compare *compare);
 
-/* |ours - exact| / |exact| in the Frobenius norm; 0 when both are 0. */
+/* |ours - exact| / |exact| in the Frobenius norm; 0 when all exact elements are 0. */
 double compare_frobenius(const struct compare *compare);
 
 /* What is wrong, in words, for a failure; "" when the rule holds. At most capacity bytes with the final 0. */

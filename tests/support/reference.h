@@ -11,7 +11,7 @@
  * Beside the exact result it can give the "eager" one: the same formulas evaluated as bf16 or fp16 tensors would be, S
  * and P (and in the backward dP and dS) rounded to the input type, exact sums, and one last rounding to the output
  * type. Its distance from the exact result is the yardstick of the accuracy rule (tests/support/compare.h). The f and f'
- * of an activation of kind APPROX are moved by a random part of their stated bound in it.
+ * of an activation of kind APPROX are moved by their stated bound in it, up or down at random.
  *
  * Results are packed arrays [rows][heads][dimension] over all rows of the tensor; rows outside every sequence are left
  * untouched:

@@ -140,6 +140,32 @@ static void tiny_groups_are_judged_together(void **state)
     assert_false(compare_holds(&compare));
 }
 
+/* One key and fp32 output: P was rounded to the input type, and an eager P that happens to fit leaves no room for that. */
+static void tiny_groups_are_allowed_the_rounding_of_p(void **state)
+{
+    (void)state;
+    static const struct {
+        int count;
+        double error;
+        bool holds;
+    } cases[] = {
+        {8, 0x1p-7, true},
+        {8, 0x1.01p-7, false},
+        {COMPARE_POOL_BELOW, 0x1p-7, false},
+        {COMPARE_POOL_BELOW, 0x1p-23, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct compare compare;
+        compare_init(&compare, GDPA_DTYPE_FP32, 2);
+        compare.input_dtype = GDPA_DTYPE_BF16;
+        for (int n = 0; n < cases[i].count; n++) {
+            compare_add(&compare, 1 + cases[i].error, 1, 1, nowhere);
+        }
+        compare_finish(&compare);
+        assert_int_equal(compare_holds(&compare), cases[i].holds);
+    }
+}
+
 static void the_worst_place_is_named(void **state)
 {
     (void)state;
@@ -179,6 +205,7 @@ int main(void)
         cmocka_unit_test(expectations_that_do_not_fit_the_type_are_no_test),
         cmocka_unit_test(a_large_group_does_not_hide_an_error_in_a_small_one),
         cmocka_unit_test(tiny_groups_are_judged_together),
+        cmocka_unit_test(tiny_groups_are_allowed_the_rounding_of_p),
         cmocka_unit_test(the_worst_place_is_named),
         cmocka_unit_test(the_frobenius_norm_is_relative),
     };
