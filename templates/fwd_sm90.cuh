@@ -255,8 +255,8 @@ struct Consumer {
                 float *place = target + row * params->o_stride_row + lane() % 4 * 2;
 #pragma unroll
                 for (int n = 0; n < kHeadDimV / 8; ++n) {
-                    st_global_v2_b32(place + n * 8, float_as_bits(output[4 * n + 2 * half] * factor),
-                                     float_as_bits(output[4 * n + 2 * half + 1] * factor));
+                    st_global_v2_b32(place + n * 8, float_as_bits(scale_output(output[4 * n + 2 * half], factor)),
+                                     float_as_bits(scale_output(output[4 * n + 2 * half + 1], factor)));
                 }
             }
         }
@@ -295,7 +295,7 @@ struct Consumer {
             uint32_t packed[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                packed[i] = pack_output(output[8 * n + 2 * i] * factor, output[8 * n + 2 * i + 1] * factor);
+                packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
             }
             stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
         }

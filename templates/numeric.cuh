@@ -81,6 +81,12 @@ __device__ inline uint32_t packed_constant(float value)
     return pack_input(value, value);
 }
 
+/* The final factor. Adding +0 makes the empty sum +0 whatever the sign of the factor is. */
+__device__ inline float scale_output(float sum, float factor)
+{
+    return fma_rn_f32(sum, factor, 0.0f);
+}
+
 //@if out_bf16
 __device__ inline uint32_t pack_output(float low, float high)
 {

@@ -27,8 +27,8 @@ __device__ inline void store_fragments(const float (&output)[kRowTiles][kValueTi
                 float *place = target + row * row_stride + lane % 4 * 2;
 #pragma unroll
                 for (int n = 0; n < kValueTiles; ++n) {
-                    const uint32_t low = float_as_bits(output[m][n][2 * half] * factor);
-                    const uint32_t high = float_as_bits(output[m][n][2 * half + 1] * factor);
+                    const uint32_t low = float_as_bits(scale_output(output[m][n][2 * half], factor));
+                    const uint32_t high = float_as_bits(scale_output(output[m][n][2 * half + 1], factor));
                     //@if unaligned
                     st_global_b32(place + n * 8, low);
                     st_global_b32(place + n * 8 + 1, high);
@@ -54,7 +54,7 @@ __device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTi
             const uint32_t row = warp * kWarpRows + m * 16 + half * 8 + lane / 4;
 #pragma unroll
             for (int n = 0; n < kValueTiles; ++n) {
-                const uint32_t packed = pack_output(output[m][n][2 * half] * factor, output[m][n][2 * half + 1] * factor);
+                const uint32_t packed = pack_output(scale_output(output[m][n][2 * half], factor), scale_output(output[m][n][2 * half + 1], factor));
                 st_shared_b32(staging.unit_address(row, n) + lane % 4 * 4, packed);
             }
         }

@@ -224,9 +224,14 @@ bool gpu_memory_free(struct gpu *gpu, size_t *bytes)
     return succeeded(gpu, gpu->driver->memory_info(bytes, &total), "cuMemGetInfo");
 }
 
+/*
+ * A copy from pageable memory returns once its source may be reused, perhaps before it has arrived, and a non-blocking stream does
+ * not wait for it: so it is waited for here.
+ */
 bool gpu_upload(struct gpu *gpu, void *to, const void *from, size_t bytes)
 {
-    return bytes == 0 || succeeded(gpu, gpu->driver->copy_up(address_of(to), from, bytes), "cuMemcpyHtoD");
+    return bytes == 0 || (succeeded(gpu, gpu->driver->copy_up(address_of(to), from, bytes), "cuMemcpyHtoD") &&
+                          succeeded(gpu, gpu->driver->stream_wait(NULL), "cuStreamSynchronize"));
 }
 
 bool gpu_download(struct gpu *gpu, void *to, const void *from, size_t bytes)
