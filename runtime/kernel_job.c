@@ -243,13 +243,15 @@ static gdpa_status job_look_up(struct job *job, gdpa_kernel **kernel)
     if (cache == NULL) {
         return GDPA_E_NOT_FOUND;
     }
+    gdpa_kernel *found = NULL;
     const gdpa_status status = job->nvrtc != NULL
-                                   ? disk_read(job, cache, &job->key, job->material, job->material_size, kernel)
-                                   : disk_read_any_compiler(job, cache, kernel);
-    if (status == GDPA_OK) {
+                                   ? disk_read(job, cache, &job->key, job->material, job->material_size, &found)
+                                   : disk_read_any_compiler(job, cache, &found);
+    if (status == GDPA_OK && found != NULL) {
+        *kernel = found;
         counter_add(&job->ctx->counters.disk_hits, 1);
         log_write(&job->ctx->log, GDPA_LOG_DEBUG, LOG_CACHE, "event=hit name=%s key=%s nvrtc=%s", job->name.text,
-                  (*kernel)->key, (*kernel)->nvrtc);
+                  found->key, found->nvrtc);
     }
     return status;
 }

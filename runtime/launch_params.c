@@ -441,7 +441,7 @@ static void scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct gd
 static gdpa_status tensors_fill(const gdpa_spec *spec, const struct views *views, bool empty,
                                 struct gdpa_fwd_params *params)
 {
-    struct strides q, k, v, o;
+    struct strides q = {0}, k = {0}, v = {0}, o = {0};
     const bool unaligned = spec->unaligned != 0;
     TRY(tensor_check(&views->q, unaligned, empty, &q));
     TRY(tensor_check(&views->k, unaligned, empty, &k));

@@ -97,7 +97,7 @@ static bool file_identity(const char *path, char *hex)
     if (file == NULL) {
         return false;
     }
-    char *bytes = malloc(sizeof status.st_size + 2 * PIECE);
+    char *bytes = malloc(sizeof status.st_size + (size_t)2 * PIECE);
     bool good = bytes != NULL && fstat(fileno(file), &status) == 0;
     if (good) {
         const size_t whole = (size_t)status.st_size;

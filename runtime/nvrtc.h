@@ -54,7 +54,7 @@ struct nvrtc_search {
  * Finds, loads and checks a library. `report` gets a line for each place tried, and why it was not taken. Fails with
  * GDPA_E_NO_COMPILER or GDPA_E_MEMORY. Freed by nvrtc_free (which leaves the library loaded).
  */
-gdpa_status nvrtc_open(const struct nvrtc_search *search, struct nvrtc **nvrtc, struct sbuf *report);
+gdpa_status nvrtc_open(const struct nvrtc_search *from, struct nvrtc **nvrtc, struct sbuf *report);
 void nvrtc_free(struct nvrtc *nvrtc);
 
 /* GDPA_OK when code for compute capability * 10 can be made, else GDPA_E_NO_COMPILER with the list of those that can. */

@@ -133,6 +133,12 @@ static void options_win_over_variables(void **state)
     unsetenv("GDPAJIT_LOG");
 }
 
+static char *home_keep(void)
+{
+    const char *home = getenv("HOME");
+    return home != NULL ? strdup(home) : NULL;
+}
+
 static void the_cache_folder_follows_the_variables_of_the_desktop(void **state)
 {
     (void)state;
@@ -143,7 +149,7 @@ static void the_cache_folder_follows_the_variables_of_the_desktop(void **state)
                  {"relative", "/home/x", "/home/x/.cache/gdpajit"},
                  {NULL, "relative", NULL},
                  {NULL, NULL, NULL}};
-    char *home = getenv("HOME") != NULL ? strdup(getenv("HOME")) : NULL;
+    char *home = home_keep();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         unsetenv("XDG_CACHE_HOME");
         unsetenv("HOME");
@@ -173,7 +179,7 @@ static void without_any_folder_one_warning_says_what_to_set(void **state)
     (void)state;
     static struct captured_log log;
     captured_log_init(&log);
-    char *home = getenv("HOME") != NULL ? strdup(getenv("HOME")) : NULL;
+    char *home = home_keep();
     unsetenv("HOME");
     gdpa_ctx_options options = runtime_options(NULL);
     options.mode = GDPA_MODE_AUTO;

@@ -256,6 +256,37 @@ static void a_hopper_kernel_gets_tensor_maps_and_no_more_blocks_than_multiproces
     drop(made);
 }
 
+static void *launch_run(void *user)
+{
+    const struct launched *made = user;
+    const gdpa_args args = runtime_args();
+    for (int i = 0; i < 200; i++) {
+        if (gdpa_launch(made->kernel, &args, NULL, 0, fake_driver_control->stream(0)) != GDPA_OK) {
+            return user;
+        }
+    }
+    return NULL;
+}
+
+static void many_threads_launch_one_kernel_from_the_first_launch_on(void **state)
+{
+    (void)state;
+    static const int capability = 80;
+    struct launched made = kernel_on(&capability, 1, "sm_80");
+    pthread_t threads[16];
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_run, &made), 0);
+    }
+    for (int i = 0; i < 16; i++) {
+        void *result = NULL;
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    assert_int_equal(fake_driver_control->calls("cuLibraryLoadData"), 1);
+    assert_int_equal(fake_driver_control->calls("cuLaunchKernelEx"), 16 * 200);
+    drop(made);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, fakes_reset)
 
 int main(void)
@@ -270,6 +301,7 @@ int main(void)
         TEST(a_stream_brings_its_context_where_the_driver_needs_one),
         TEST(one_handle_serves_every_device_of_its_architecture),
         TEST(a_hopper_kernel_gets_tensor_maps_and_no_more_blocks_than_multiprocessors),
+        TEST(many_threads_launch_one_kernel_from_the_first_launch_on),
         TEST(every_error_of_the_launch_is_reported_with_what_was_launched),
     };
     return cmocka_run_group_tests(tests, fakes_load, NULL);

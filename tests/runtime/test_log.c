@@ -35,8 +35,8 @@ static void words_that_are_unknown_are_refused_and_change_nothing(void **state)
     static const struct {
         const char *text, *error;
     } cases[] = {{"wran", "log level \"wran\" is not one of none, error, warn, info, debug; did you mean warn?"},
-                 {"debug,cahce=info",
-                  "part of the log \"cahce\" is not one of context, cache, compile, driver; did you mean cache?"},
+                 {"debug,caches=info",
+                  "part of the log \"caches\" is not one of context, cache, compile, driver; did you mean cache?"},
                  {"cache=loud", "log level \"loud\""},
                  {"default", "log level \"default\""},
                  {"=debug", "part of the log \"\""}};

@@ -173,13 +173,6 @@ static void control_devices(int count, const int *capabilities)
     pthread_mutex_unlock(&lock);
 }
 
-static void control_version(int version)
-{
-    pthread_mutex_lock(&lock);
-    state.version = version;
-    pthread_mutex_unlock(&lock);
-}
-
 static void control_fail(const char *name, int result, long skip)
 {
     const int function = function_find(name);
@@ -209,13 +202,6 @@ static void control_current(int device)
 static struct CUstream_st *control_stream(int device)
 {
     return &streams[device];
-}
-
-static void control_needs_current(bool needed)
-{
-    pthread_mutex_lock(&lock);
-    state.needs_current = needed;
-    pthread_mutex_unlock(&lock);
 }
 
 static bool control_last_launch(struct fake_launch *launch)
@@ -255,12 +241,17 @@ static int control_capture_mode_at_load(void)
     return (int)number_read(&state.mode_at_load);
 }
 
-static void control_params_size(size_t bytes)
-{
-    pthread_mutex_lock(&lock);
-    state.params_size = bytes;
-    pthread_mutex_unlock(&lock);
-}
+/* The settings that are one field. */
+#define SETTER(name, type, field)                                                                                      \
+    static void name(type value)                                                                                       \
+    {                                                                                                                  \
+        pthread_mutex_lock(&lock);                                                                                     \
+        state.field = value;                                                                                           \
+        pthread_mutex_unlock(&lock);                                                                                   \
+    }
+SETTER(control_version, int, version)
+SETTER(control_needs_current, bool, needs_current)
+SETTER(control_params_size, size_t, params_size)
 
 extern const struct fake_driver fake_driver;
 EXPORT const struct fake_driver fake_driver = {control_reset,

@@ -206,23 +206,12 @@ static int leave(int result)
     return result;
 }
 
-/* Prototypes of what is exported; nothing includes them. */
-int nvrtcVersion(int *major, int *minor);
-int nvrtcGetNumSupportedArchs(int *count);
-int nvrtcGetSupportedArchs(int *archs);
-int nvrtcCreateProgram(void **program, const char *source, const char *name, int header_count,
-                       const char *const *headers, const char *const *include_names);
-int nvrtcDestroyProgram(void **program);
-int nvrtcCompileProgram(void *program, int option_count, const char *const *options);
-int nvrtcGetCUBINSize(void *program, size_t *size);
-int nvrtcGetCUBIN(void *program, char *cubin);
-int nvrtcGetPTXSize(void *program, size_t *size);
-int nvrtcGetPTX(void *program, char *ptx);
-int nvrtcGetProgramLogSize(void *program, size_t *size);
-int nvrtcGetProgramLog(void *program, char *log);
-const char *nvrtcGetErrorString(int result);
+/* What is exported has a prototype, though nothing includes one. */
+#define NVRTC(type, name, parameters)                                                                                  \
+    type name parameters;                                                                                              \
+    EXPORT type name parameters
 
-EXPORT int nvrtcVersion(int *major, int *minor)
+NVRTC(int, nvrtcVersion, (int *major, int *minor))
 {
     const int result = enter(F_nvrtcVersion);
     *major = state.major;
@@ -230,14 +219,14 @@ EXPORT int nvrtcVersion(int *major, int *minor)
     return leave(result);
 }
 
-EXPORT int nvrtcGetNumSupportedArchs(int *count)
+NVRTC(int, nvrtcGetNumSupportedArchs, (int *count))
 {
     const int result = enter(F_nvrtcGetNumSupportedArchs);
     *count = state.arch_count;
     return leave(result);
 }
 
-EXPORT int nvrtcGetSupportedArchs(int *archs)
+NVRTC(int, nvrtcGetSupportedArchs, (int *archs))
 {
     const int result = enter(F_nvrtcGetSupportedArchs);
     for (int i = 0; i < state.arch_count && i < ARCHS_MAX; i++) {
@@ -246,8 +235,9 @@ EXPORT int nvrtcGetSupportedArchs(int *archs)
     return leave(result);
 }
 
-EXPORT int nvrtcCreateProgram(void **program, const char *source, const char *name, int header_count,
-                              const char *const *headers, const char *const *include_names)
+NVRTC(int, nvrtcCreateProgram,
+      (void **program, const char *source, const char *name, int header_count, const char *const *headers,
+       const char *const *include_names))
 {
     int result = enter(F_nvrtcCreateProgram);
     if (result == OK && (source == NULL || header_count != 0 || headers != NULL || include_names != NULL)) {
@@ -263,7 +253,7 @@ EXPORT int nvrtcCreateProgram(void **program, const char *source, const char *na
     return leave(result);
 }
 
-EXPORT int nvrtcDestroyProgram(void **handle)
+NVRTC(int, nvrtcDestroyProgram, (void **handle))
 {
     const int result = enter(F_nvrtcDestroyProgram);
     struct program *program = *handle;
@@ -374,7 +364,7 @@ static int compile(struct program *program, int result, int option_count, const 
     return OK;
 }
 
-EXPORT int nvrtcCompileProgram(void *program, int option_count, const char *const *options)
+NVRTC(int, nvrtcCompileProgram, (void *program, int option_count, const char *const *options))
 {
     const int result = compile(program, enter(F_nvrtcCompileProgram), option_count, options);
     const struct timespec delay = {state.delay / 1000, (long)(state.delay % 1000) * 1000000};
@@ -404,43 +394,43 @@ static size_t text_size(const char *text)
     return text == NULL ? 1 : strlen(text) + 1;
 }
 
-EXPORT int nvrtcGetCUBINSize(void *handle, size_t *size)
+NVRTC(int, nvrtcGetCUBINSize, (void *handle, size_t *size))
 {
     const struct program *program = handle;
     return size_give(F_nvrtcGetCUBINSize, program->cubin_size, size);
 }
 
-EXPORT int nvrtcGetCUBIN(void *handle, char *cubin)
+NVRTC(int, nvrtcGetCUBIN, (void *handle, char *cubin))
 {
     const struct program *program = handle;
     return bytes_give(F_nvrtcGetCUBIN, program->cubin, program->cubin_size, cubin);
 }
 
-EXPORT int nvrtcGetPTXSize(void *handle, size_t *size)
+NVRTC(int, nvrtcGetPTXSize, (void *handle, size_t *size))
 {
     const struct program *program = handle;
     return size_give(F_nvrtcGetPTXSize, text_size(program->ptx), size);
 }
 
-EXPORT int nvrtcGetPTX(void *handle, char *ptx)
+NVRTC(int, nvrtcGetPTX, (void *handle, char *ptx))
 {
     const struct program *program = handle;
     return bytes_give(F_nvrtcGetPTX, program->ptx == NULL ? "" : program->ptx, text_size(program->ptx), ptx);
 }
 
-EXPORT int nvrtcGetProgramLogSize(void *handle, size_t *size)
+NVRTC(int, nvrtcGetProgramLogSize, (void *handle, size_t *size))
 {
     const struct program *program = handle;
     return size_give(F_nvrtcGetProgramLogSize, text_size(program->log), size);
 }
 
-EXPORT int nvrtcGetProgramLog(void *handle, char *log)
+NVRTC(int, nvrtcGetProgramLog, (void *handle, char *log))
 {
     const struct program *program = handle;
     return bytes_give(F_nvrtcGetProgramLog, program->log == NULL ? "" : program->log, text_size(program->log), log);
 }
 
-EXPORT const char *nvrtcGetErrorString(int result)
+NVRTC(const char *, nvrtcGetErrorString, (int result))
 {
     enter(F_nvrtcGetErrorString);
     leave(OK);
