@@ -32,6 +32,8 @@ enum fixed_word {
     WORD_BWD,
     WORD_DENSE,
     WORD_JAGGED,
+    WORD_QJAGGED,
+    WORD_KJAGGED,
     WORD_BF16,
     WORD_FP16,
     WORD_CAUSAL,
@@ -46,11 +48,12 @@ enum fixed_word {
     WORD_COUNT
 };
 static const char *const fixed_words[WORD_COUNT] = {
-    [WORD_FWD] = "fwd",          [WORD_BWD] = "bwd",           [WORD_DENSE] = "dense",
-    [WORD_JAGGED] = "jagged",    [WORD_BF16] = "bf16",         [WORD_FP16] = "fp16",
-    [WORD_CAUSAL] = "causal",    [WORD_TOP_LEFT] = "top_left", [WORD_KVJAGGED] = "kvjagged",
-    [WORD_DET] = "det",          [WORD_OUT_BF16] = "outbf16",  [WORD_OUT_FP16] = "outfp16",
-    [WORD_OUT_FP32] = "outfp32", [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",
+    [WORD_FWD] = "fwd",           [WORD_BWD] = "bwd",           [WORD_DENSE] = "dense",
+    [WORD_JAGGED] = "jagged",     [WORD_QJAGGED] = "qjagged",   [WORD_KJAGGED] = "kjagged",
+    [WORD_BF16] = "bf16",         [WORD_FP16] = "fp16",         [WORD_CAUSAL] = "causal",
+    [WORD_TOP_LEFT] = "top_left", [WORD_KVJAGGED] = "kvjagged", [WORD_DET] = "det",
+    [WORD_OUT_BF16] = "outbf16",  [WORD_OUT_FP16] = "outfp16",  [WORD_OUT_FP32] = "outfp32",
+    [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",
 };
 
 static bool take_fixed_word(struct bench_case *parsed, const char *word)
@@ -67,8 +70,10 @@ static bool take_fixed_word(struct bench_case *parsed, const char *word)
         return true;
     case WORD_DENSE:
     case WORD_JAGGED:
-        spec->layout_q = found == WORD_DENSE ? GDPA_LAYOUT_DENSE : GDPA_LAYOUT_JAGGED;
-        spec->layout_k = spec->layout_q;
+    case WORD_QJAGGED:
+    case WORD_KJAGGED:
+        spec->layout_q = found == WORD_JAGGED || found == WORD_QJAGGED ? GDPA_LAYOUT_JAGGED : GDPA_LAYOUT_DENSE;
+        spec->layout_k = found == WORD_JAGGED || found == WORD_KJAGGED ? GDPA_LAYOUT_JAGGED : GDPA_LAYOUT_DENSE;
         return true;
     case WORD_BF16:
     case WORD_FP16:
@@ -215,8 +220,9 @@ static bool complete(const struct bench_case *parsed, const char *name, char *wh
         snprintf(why, capacity, "case %s: %s is missing", name, missing);
         return false;
     }
-    bool dense = parsed->spec.layout_q == GDPA_LAYOUT_DENSE;
-    if (dense && (parsed->fill < 1 || parsed->keys_follow)) {
+    bool jagged_q = parsed->spec.layout_q == GDPA_LAYOUT_JAGGED;
+    bool jagged_k = parsed->spec.layout_k == GDPA_LAYOUT_JAGGED;
+    if ((!jagged_q && parsed->fill < 1) || (!(jagged_q && jagged_k) && parsed->keys_follow)) {
         snprintf(why, capacity, "case %s: fill and kvjagged are for jagged cases", name);
         return false;
     }
@@ -266,9 +272,15 @@ __attribute__((format(printf, 2, 3))) static void add_word(char name[BENCH_NAME]
 void bench_case_name(const struct bench_case *named, char name[BENCH_NAME])
 {
     const gdpa_spec *spec = &named->spec;
+    bool jagged_q = spec->layout_q == GDPA_LAYOUT_JAGGED;
+    bool jagged_k = spec->layout_k == GDPA_LAYOUT_JAGGED;
     name[0] = 0;
     add_word(name, "%s/%s/d%d", fixed_words[spec->pass == GDPA_PASS_BACKWARD ? WORD_BWD : WORD_FWD],
-             fixed_words[spec->layout_q == GDPA_LAYOUT_JAGGED ? WORD_JAGGED : WORD_DENSE], spec->head_dim);
+             fixed_words[jagged_q && jagged_k ? WORD_JAGGED
+                         : jagged_q           ? WORD_QJAGGED
+                         : jagged_k           ? WORD_KJAGGED
+                                              : WORD_DENSE],
+             spec->head_dim);
     if (spec->head_dim_v != 0 && spec->head_dim_v != spec->head_dim) {
         add_word(name, "x%d", spec->head_dim_v);
     }

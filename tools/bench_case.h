@@ -5,7 +5,7 @@
  *     fwd/jagged/d128/q1024/k256/h4/b1152/bf16/fast_gelu/fill0.5
  *
  * Words, in this order when written, in any order when read (the first seven are needed):
- *     fwd bwd | dense jagged | d<head_dim>[x<head_dim_v>] | q<rows> | k<rows> | h<heads_q>[x<heads_k>] | b<batch> |
+ *     fwd bwd | dense jagged qjagged kjagged (that side only) | d<head_dim>[x<head_dim_v>] | q<rows> | k<rows> | h<heads_q>[x<heads_k>] | b<batch> |
  *     bf16 fp16 (default bf16) | <activation> | causal | w<left>,<right> (-1: unbounded) | top_left |
  *     fill<mean length over the maximum> | kvjagged (keys as long as the queries; else all k rows) | out<type> | portable sm90 (family; default auto) | det
  *

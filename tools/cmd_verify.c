@@ -405,7 +405,8 @@ static int run_kernels(struct verify *verify)
         .interrupted = tool_interrupted,
         .user = verify,
     };
-    tool_note(verify->tool, "%zu kernels, --seed %llu", verify->count, (unsigned long long)verify->seed);
+    tool_note(verify->tool, "%zu kernel%s, --seed %llu", verify->count, verify->count == 1 ? "" : "s",
+              (unsigned long long)verify->seed);
     tool_catch_interrupts();
     char why[1024] = "";
     double start = clock_seconds();

@@ -293,11 +293,14 @@ bool shapes_parse(const char *names, unsigned long long *bits, char *why, size_t
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), at);
         int row = shape_find(name);
+        at += length + (at[length] == ',' ? 1 : 0);
+        if (length == 0) {
+            continue;
+        }
         if (row < 0) {
             return shape_unknown(name, why, capacity);
         }
         found |= 1ULL << row;
-        at += length + (at[length] == ',' ? 1 : 0);
     }
     if (found == 0) {
         snprintf(why, capacity, "no shape in '%s'", names);

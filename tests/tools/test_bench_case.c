@@ -32,6 +32,8 @@ static void names_are_written_as_they_are_read(void **state)
         "bwd/jagged/d128/q1024/k256/h4/b1152/bf16/fast_gelu/fill0.5",
         "fwd/dense/d192x128/q4096/k2048/h16x4/b8/fp16/gelu_tanh/causal",
         "fwd/jagged/d64/q100/k100/h8x1/b3/bf16/silu/w128,-1/top_left/fill0.75/kvjagged/outfp32/portable/det",
+        "fwd/qjagged/d64/q100/k100/h8/b3/fp16/silu/fill0.5",
+        "fwd/kjagged/d64/q100/k100/h8/b3/fp16/silu",
         "fwd/dense/d64/q100/k100/h8/b3/fp16/silu/causal/w127,-1/outbf16/sm90",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -117,6 +119,8 @@ static void bad_names_are_refused_with_the_reason(void **state)
         {"fwd/jagged/d128/q1/k1/h16/b8/relu/fill0", "'fill0' means nothing"},
         {"fwd/jagged/d128/q1/k1/h16/b8/relu/fill1.5", "'fill1.5' means nothing"},
         {"fwd/dense/d128/q1/k1/h16/b8/relu/fill0.5", "fill and kvjagged are for jagged cases"},
+        {"fwd/kjagged/d128/q1/k1/h16/b8/relu/fill0.5", "fill and kvjagged are for jagged cases"},
+        {"fwd/qjagged/d128/q1/k1/h16/b8/relu/kvjagged", "fill and kvjagged are for jagged cases"},
         {"fwd/jagged/d128/q2/k1/h16/b8/relu/kvjagged", "but q and k differ"},
         {"fwd/dense/d128/q1/k1/h16x5/b8/relu", "16 query heads are no multiple of 5"},
     };

@@ -72,7 +72,7 @@ static void lists_of_names_become_bits(void **state)
     char why[256] = "";
     assert_true(shapes_parse("edges,single", &bits, why, sizeof why));
     assert_true(bits == (1ULL << shape_find("edges") | 1ULL << shape_find("single")));
-    assert_true(shapes_parse("single", &bits, why, sizeof why));
+    assert_true(shapes_parse("single,", &bits, why, sizeof why));
     assert_true(bits == 1ULL << shape_find("single"));
 }
 
@@ -85,6 +85,8 @@ static void unknown_names_are_refused_with_the_nearest(void **state)
     assert_non_null(strstr(why, "unknown shape singel (did you mean single?)"));
     assert_false(shapes_parse("", &bits, why, sizeof why));
     assert_string_equal(why, "no shape in ''");
+    assert_false(shapes_parse(",", &bits, why, sizeof why));
+    assert_string_equal(why, "no shape in ','");
     assert_true(bits == 5);
 }
 
