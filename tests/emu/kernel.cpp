@@ -122,7 +122,7 @@ static std::string plain_functions(const std::string &section, int first_line, c
 /* The header with the host bodies of "ptx/name". All widths of wgmma share one. */
 static std::string host_header(const std::string &file)
 {
-    const std::string wgmma = "ptx/wgmma_n";
+    const std::string wgmma = "ptx/wgmma_";
     return file.compare(0, wgmma.size(), wgmma) == 0 ? "ptx/wgmma" : file;
 }
 

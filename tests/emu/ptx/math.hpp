@@ -8,21 +8,22 @@
 
 #include <cmath>
 
+/* The NaN that the hardware makes. */
+inline float nan_f32()
+{
+    return emu::float_of(0x7fffffffu);
+}
+
 inline float fma_rn_f32(float a, float b, float c)
 {
-    return std::fma(a, b, c);
+    const float d = std::fma(a, b, c);
+    return d == d ? d : nan_f32();
 }
 
 inline float fma_rn_sat_f32(float a, float b, float c)
 {
     const float d = std::fma(a, b, c);
     return d > 0.0f ? (d < 1.0f ? d : 1.0f) : 0.0f;
-}
-
-/* The NaN that the hardware makes. */
-inline float nan_f32()
-{
-    return emu::float_of(0x7fffffffu);
 }
 
 /* -0 is below +0. */

@@ -48,4 +48,15 @@ inline void wgmma_m64k16_rs(float (&d)[kCount], const uint32_t (&a)[4], uint64_t
     emu::wgmma_rs("wgmma_m64k16_rs", emu::WgmmaType::EMU_WGMMA_TYPE, 2 * kCount, d, a, b, accumulate, kTransB != 0);
 }
 
+template <int kCount> inline void wgmma_m64k32_e4m3_ss(float (&d)[kCount], uint64_t a, uint64_t b, bool accumulate)
+{
+    emu::wgmma_ss("wgmma_m64k32_e4m3_ss", emu::WgmmaType::E4m3, 2 * kCount, d, a, b, accumulate, false, false);
+}
+
+template <int kCount>
+inline void wgmma_m64k32_e4m3_rs(float (&d)[kCount], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    emu::wgmma_rs("wgmma_m64k32_e4m3_rs", emu::WgmmaType::E4m3, 2 * kCount, d, a, b, accumulate, false);
+}
+
 #endif
