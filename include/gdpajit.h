@@ -478,7 +478,7 @@ typedef struct gdpa_kernel_info {
     const char *target;      /* "sm_90a" */
     const char *key;         /* 32 hex digits: the cache key */
     const char *source_hash; /* 32 hex digits: of the generated source */
-    const char *origin;      /* "compiled", "disk" or "memory": where this handle's code came from */
+    const char *origin;      /* "compiled" or "disk": where this process got the code from */
     const char *nvrtc;       /* version of the compiler that made it, "13.0" */
     int32_t registers;       /* a thread */
     int32_t spill_bytes, stack_bytes;

@@ -1,5 +1,5 @@
 /*
- * Compiling a generated source; see compile.h. The options and why each is there: docs/decisions/nvrtc_options.md.
+ * Compiling a generated source; see compile.h. The options and why each is there: docs/decisions/061-nvrtc-options.md.
  */
 #include "runtime/compile.h"
 #include "runtime/elf.h"

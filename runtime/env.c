@@ -25,6 +25,7 @@ const struct env_row env_rows[ENV_COUNT] = {
 };
 
 static const char prefix[] = "GDPAJIT_";
+static const char setup_prefix[] = "GDPAJIT_SETUP_"; /* of the scripts that set a source tree up */
 
 bool env_read(struct env *env, const gdpa_allocator *allocator)
 {
@@ -54,6 +55,9 @@ void env_deinit(struct env *env, const gdpa_allocator *allocator)
 
 static bool name_is_known(const char *name, size_t length)
 {
+    if (strncmp(name, setup_prefix, sizeof setup_prefix - 1) == 0) {
+        return true;
+    }
     for (int i = 0; i < ENV_OWN_COUNT; i++) {
         if (strlen(env_rows[i].name) == length && strncmp(env_rows[i].name, name, length) == 0) {
             return true;

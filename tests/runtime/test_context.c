@@ -5,6 +5,7 @@
 #include "tests/support/runtime_fixture.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -365,6 +366,40 @@ static void a_log_file_that_cannot_be_opened_is_no_failure(void **state)
     unsetenv("GDPAJIT_LOG");
 }
 
+static bool gets(gdpa_ctx *ctx, const char *text)
+{
+    gdpa_spec spec = GDPA_SPEC_INIT;
+    gdpa_kernel *kernel = NULL;
+    const bool good = gdpa_spec_parse(text, &spec) == GDPA_OK && gdpa_kernel_get(ctx, &spec, &kernel) == GDPA_OK;
+    gdpa_kernel_release(kernel);
+    return good;
+}
+
+static void a_context_may_be_used_on_both_sides_of_a_fork(void **state)
+{
+    (void)state;
+    char *folder = scratch_make();
+    const gdpa_ctx_options options = runtime_options(folder);
+    gdpa_ctx *ctx = created(&options);
+    assert_true(gets(ctx, "fwd head_dim=64 activation=relu arch=sm_80"));
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool good = gets(ctx, "fwd head_dim=64 activation=relu arch=sm_80") &&
+                          gets(ctx, "fwd head_dim=64 activation=silu arch=sm_80");
+        _exit(good ? 0 : 1);
+    }
+    assert_true(gets(ctx, "fwd head_dim=64 activation=gelu arch=sm_80"));
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    gdpa_ctx_destroy(ctx);
+    ctx = created(&options); /* what the child made is on disk */
+    assert_true(gets(ctx, "fwd head_dim=64 activation=silu arch=sm_80"));
+    assert_int_equal(fake_nvrtc_control->calls("nvrtcCompileProgram"), 2);
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, fakes_reset)
 
 int main(void)
@@ -383,6 +418,7 @@ int main(void)
         TEST(counters_have_the_size_of_the_caller),
         TEST(a_failed_opening_is_remembered_and_explained_each_time),
         TEST(an_nvrtc_newer_than_the_driver_is_a_warning),
+        TEST(a_context_may_be_used_on_both_sides_of_a_fork),
         TEST(a_log_file_that_cannot_be_opened_is_no_failure),
     };
     return cmocka_run_group_tests(tests, fakes_load, NULL);
