@@ -18,7 +18,8 @@
 
 static gdpa_ctx *context_on(const int *capabilities, int count)
 {
-    const gdpa_ctx_options options = runtime_options(NULL);
+    gdpa_ctx_options options = runtime_options(NULL);
+    options.log_level = GDPA_LOG_ERROR;
     fake_driver_control->devices(count, capabilities);
     return runtime_context(&options);
 }
