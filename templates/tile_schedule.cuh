@@ -92,8 +92,9 @@ __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile
     }
     const Division of_head = divide(tile, params.heads_q);
     const int32_t batch = search_sequence(params, of_head.quotient);
-    const int64_t place = batch < 0 ? 0 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
-    return {batch, of_head.remainder, place * kBlockM};
+    const int64_t place = batch < 0 ? -1 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
+    // Offsets that do not increase may have led to a sequence that starts behind the tile.
+    return {place < 0 ? -1 : batch, of_head.remainder, place * kBlockM};
 }
 
 #endif

@@ -15,13 +15,13 @@ __device__ inline float activation_value(float x, float param)
     return fma_rn_f32(half, tanh_approx_f32(gelu_argument(x)), half);
 }
 
+/* Scales beyond it give the same result, and their cube would overflow. */
+constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40
+
 /*
  * For a raw score r and x = s r: u = r (k0 s + k1 s^3 r^2), and f = (s/2) r (1 + tanh u), whose factor s/2 moves to the output.
  * fp16 keeps the factor, or P would overflow where f does not.
  */
-constexpr float kLargestFoldedScale =
-    1099511627776.0f; // 2^40: beyond it the result is the same, and the cube would overflow
-
 struct ActivationConstants {
     float linear;
     float cubic;
