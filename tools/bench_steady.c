@@ -93,7 +93,7 @@ static bool groups_run(struct gpu *gpu, struct CUstream_st *stream, steady_queue
 static bool groups_read(struct gpu *gpu, struct CUevent_st *const *events, int groups, int calls,
                         struct steady_result *result)
 {
-    double *times = malloc(sizeof *times * (size_t)groups);
+    double *times = calloc((size_t)groups, sizeof *times);
     if (times == NULL) {
         snprintf(gpu->why, sizeof gpu->why, "out of host memory");
         return false;

@@ -116,7 +116,7 @@ bool nvml_read(const struct nvml *nvml, double *sm_mhz, double *watts)
 static bool sample_keep(struct nvml_sampler *sampler, double time, double sm_mhz, double watts)
 {
     if ((sampler->count + 1) * NUMBERS_PER_SAMPLE > sampler->capacity) {
-        size_t capacity = sampler->capacity > 0 ? 2 * sampler->capacity : 256 * NUMBERS_PER_SAMPLE;
+        size_t capacity = sampler->capacity > 0 ? 2 * sampler->capacity : (size_t)256 * NUMBERS_PER_SAMPLE;
         double *larger = realloc(sampler->samples, capacity * sizeof *larger);
         if (larger == NULL) {
             return false;

@@ -312,5 +312,9 @@ bool shapes_parse(const char *names, unsigned long long *bits, char *why, size_t
 
 unsigned long long shapes_general(void)
 {
-    return (1ULL << shape_find("large-batch")) - 1;
+    unsigned long long bits = 0;
+    for (int row = 0; strcmp(shapes[row].name, "large-batch") != 0; row++) {
+        bits |= 1ULL << row;
+    }
+    return bits;
 }

@@ -21,9 +21,11 @@ enum {
     GUARD_LEAST = 4096,
     GUARD_MOST = 1 << 20,
     PAYLOAD_ALIGNMENT = 512,
-    POOL_THIRD = 1 << 20, /* elements for one tensor */
     POOL_SEED = 20,
 };
+
+/* Elements of the pool for one tensor. */
+static const size_t pool_third = 1 << 20;
 
 static int64_t larger(int64_t left, int64_t right)
 {
@@ -210,9 +212,9 @@ static const uint16_t *pool_elements(struct case_pool *pool, int32_t dtype)
 {
     uint16_t **elements = &pool->elements[dtype == GDPA_DTYPE_FP16 ? 1 : 0];
     if (*elements == NULL) {
-        *elements = malloc(3 * POOL_THIRD * sizeof **elements);
+        *elements = malloc(3 * pool_third * sizeof **elements);
         if (*elements != NULL) {
-            random_fill_normal(dtype, *elements, 3 * POOL_THIRD, 1, POOL_SEED, 0);
+            random_fill_normal(dtype, *elements, (int64_t)(3 * pool_third), 1, POOL_SEED, 0);
         }
     }
     return *elements;
@@ -240,7 +242,7 @@ static void fill_sequence(int64_t b, int thread, void *user)
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t head = 0; head < place->heads; head++) {
             uint64_t number = (uint64_t)((b * place->rows + row) * place->heads + head);
-            uint64_t from = random_hash(job->seed, number) % (uint64_t)(POOL_THIRD - place->dim);
+            uint64_t from = random_hash(job->seed, number) % (pool_third - (size_t)place->dim);
             memcpy(job->data + base + row * place->stride_row + head * place->stride_head, job->elements + from,
                    (size_t)place->dim * sizeof(uint16_t));
         }
@@ -403,7 +405,8 @@ static bool tensors_make(struct verify_case *made, const struct side *q, const s
         return false;
     }
     for (int i = 0; i < 3; i++) {
-        tensor_fill(made, &places[i], tensors[i], i > 0, random_hash(seed, (uint64_t)i), elements + i * POOL_THIRD);
+        tensor_fill(made, &places[i], tensors[i], i > 0, random_hash(seed, (uint64_t)i),
+                    elements + (size_t)i * pool_third);
     }
     return true;
 }

@@ -161,10 +161,10 @@ struct output {
     _Atomic int64_t unwritten, not_finite; /* elements */
 };
 
-static struct output output_describe(const struct reference_problem *problem, unsigned char *data)
+static struct output output_describe(const struct reference_problem *problem)
 {
     const gdpa_tensor *o = &problem->args->o;
-    struct output output = {.problem = problem, .data = data, .dtype = problem->spec->out_dtype};
+    struct output output = {.problem = problem, .dtype = problem->spec->out_dtype};
     output.jagged = problem->spec->layout_q == GDPA_LAYOUT_JAGGED;
     output.heads = problem->args->heads_q;
     output.dim = problem->spec->head_dim_v;
@@ -378,7 +378,8 @@ static void output_check(const struct verify_case *made, const struct case_buffe
 {
     struct reference_problem problem = {.spec = &made->spec, .args = &made->args, .threads = options->threads};
     size_t offset = (size_t)((unsigned char *)made->args.o.data - buffer->image);
-    struct output output = output_describe(&problem, found + offset);
+    struct output output = output_describe(&problem);
+    output.data = found + offset;
     sequences_check(&output, options, result);
     parallel_for(made->args.batch, options->threads, sequence_blank, &output);
     untouched_check(buffer, found, buffer->image, result);

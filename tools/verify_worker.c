@@ -250,7 +250,7 @@ static int child_end(struct child *child, bool kill_it)
     for (int i = 0; i < 1000 && ended == 0; i++) {
         ended = waitpid(child->process, &status, WNOHANG);
         if (ended == 0) {
-            struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+            struct timespec pause = {.tv_nsec = 10000000};
             nanosleep(&pause, NULL);
         }
         if (ended == 0 && i == 500) {

@@ -230,8 +230,10 @@ static bool host_launch(void *self, const gdpa_args *args)
     if (fault == FAULT_CRASH) {
         raise(SIGKILL);
     }
-    while (fault == FAULT_HANG) {
-        sleep(1);
+    if (fault == FAULT_HANG) {
+        for (;;) {
+            pause();
+        }
     }
     struct target target = {.host = host, .args = args, .dtype = args->o.dtype};
     target.problem = (struct reference_problem){.spec = &host->spec, .args = args};

@@ -35,8 +35,8 @@ static inline __attribute__((always_inline)) void accumulate_4_by_8(int k, const
 {
     vector4 *at[4][2];
     for (int r = 0; r < 4; r++) {
-        at[r][0] = (vector4 *)&c[r * ldc];
-        at[r][1] = (vector4 *)&c[r * ldc + 4];
+        at[r][0] = (vector4 *)(c + (size_t)r * (size_t)ldc);
+        at[r][1] = at[r][0] + 1;
     }
     vector4 s00 = *at[0][0], s01 = *at[0][1], s10 = *at[1][0], s11 = *at[1][1];
     vector4 s20 = *at[2][0], s21 = *at[2][1], s30 = *at[3][0], s31 = *at[3][1];
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) void accumulate_body(int m, int n, 
 {
     for (int i = 0; i < m; i += 4) {
         for (int j = 0; j < n; j += 8) {
-            accumulate_4_by_8(k, a + i, b + j, ldb, c + i * ldc + j, ldc);
+            accumulate_4_by_8(k, a + i, b + j, ldb, c + (size_t)i * (size_t)ldc + j, ldc);
         }
     }
 }

@@ -192,7 +192,7 @@ static void jagged_lengths_have_their_fill(void **state)
     for (int b = 0; b <= 50; b++) {
         assert_int_equal(follow.cu_seqlens_q[b], follow.cu_seqlens_k[b]);
     }
-    assert_true(follow.args.total_q > 50 * 70 && follow.args.total_q < 50 * 90);
+    assert_true(follow.args.total_q > 3500 && follow.args.total_q < 4500);
     bench_shape_free(&follow);
 }
 

@@ -145,14 +145,14 @@ static void tiny_groups_are_allowed_the_rounding_of_p(void **state)
 {
     (void)state;
     static const struct {
-        int count;
         double error;
+        int count;
         bool holds;
     } cases[] = {
-        {8, 0x1p-7, true},
-        {8, 0x1.01p-7, false},
-        {COMPARE_POOL_BELOW, 0x1p-7, false},
-        {COMPARE_POOL_BELOW, 0x1p-23, true},
+        {0x1p-7, 8, true},
+        {0x1.01p-7, 8, false},
+        {0x1p-7, COMPARE_POOL_BELOW, false},
+        {0x1p-23, COMPARE_POOL_BELOW, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct compare compare;

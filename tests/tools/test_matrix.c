@@ -353,10 +353,10 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     (void)state;
     char why[256];
     int seen = 0;
-    assert_false(matrix_specs("defualt", NULL, stop_at_third, &seen));
-    matrix_unknown("defualt", why, sizeof why);
+    assert_false(matrix_specs("defaults", NULL, stop_at_third, &seen));
+    matrix_unknown("defaults", why, sizeof why);
     assert_string_equal(why,
-                        "unknown matrix defualt (did you mean default?); known are default, portable, small, public");
+                        "unknown matrix defaults (did you mean default?); known are default, portable, small, public");
 }
 
 int main(void)

@@ -222,7 +222,7 @@ static void a_row_without_keys_is_plus_zero(void **state)
     for (int c = 0; c < 3 * DIM; c++) {
         assert_true(exact.dq[c] == 0 && !signbit(exact.dq[c]) && eager.dq[c] == 0 && !signbit(eager.dq[c]));
     }
-    assert_true(exact.o[3 * DIM_V] != 0 && exact.dq[3 * DIM] != 0);
+    assert_true(exact.o[(size_t)3 * DIM_V] != 0 && exact.dq[(size_t)3 * DIM] != 0);
     fixture_results_free(&exact);
     fixture_results_free(&eager);
     fixture_free(&fixture);

@@ -81,8 +81,8 @@ static void unknown_names_are_refused_with_the_nearest(void **state)
     (void)state;
     unsigned long long bits = 5;
     char why[256] = "";
-    assert_false(shapes_parse("edges,singel", &bits, why, sizeof why));
-    assert_non_null(strstr(why, "unknown shape singel (did you mean single?)"));
+    assert_false(shapes_parse("edges,singles", &bits, why, sizeof why));
+    assert_non_null(strstr(why, "unknown shape singles (did you mean single?)"));
     assert_false(shapes_parse("", &bits, why, sizeof why));
     assert_string_equal(why, "no shape in ''");
     assert_false(shapes_parse(",", &bits, why, sizeof why));
