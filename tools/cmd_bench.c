@@ -41,6 +41,10 @@ static const struct option_row options[] = {
      .lowest = 0,
      .highest = 3600},
     {.name = "record", .kind = OPTION_TEXT, .values = "FILE", .doc = "keep a line a case; in a folder: <gpu>.jsonl"},
+    {.name = "cublas",
+     .kind = OPTION_TEXT,
+     .values = "FILE",
+     .doc = "the libcublas to compare with; default: searched"},
     {.name = "no-cublas", .kind = OPTION_FLAG, .doc = "measure no reference rate, state no ratios"},
     {.name = "device",
      .kind = OPTION_INTEGER,
@@ -368,7 +372,7 @@ static void reference_measure(struct bench *bench)
     if (args_flag(&bench->tool->args, "no-cublas")) {
         return;
     }
-    if (!cublas_open(&cublas, bench->stream)) {
+    if (!cublas_open(&cublas, args_text(&bench->tool->args, "cublas", NULL), bench->stream)) {
         tool_note(bench->tool, "no ratios: %s", cublas.why);
         return;
     }

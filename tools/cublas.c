@@ -88,10 +88,6 @@ static bool visit_python(const struct search *search, const char *root)
 bool cublas_candidates(bool (*visit)(const char *path, void *user), void *user)
 {
     struct search search = {visit, user};
-    const char *named = getenv("GDPAJIT_CUBLAS");
-    if (named != NULL && named[0] != 0) {
-        return visit(named, user);
-    }
     for (size_t i = 0; i < NAME_COUNT; i++) {
         if (visit(names[i], user)) {
             return true;
@@ -158,16 +154,18 @@ static bool succeeded(struct cublas *cublas, int status, const char *what)
     return status == 0;
 }
 
-bool cublas_open(struct cublas *cublas, struct CUstream_st *stream)
+bool cublas_open(struct cublas *cublas, const char *path, struct CUstream_st *stream)
 {
     *cublas = (struct cublas){.functions = calloc(1, sizeof *cublas->functions)};
     if (cublas->functions == NULL) {
         snprintf(cublas->why, sizeof cublas->why, "out of host memory");
         return false;
     }
-    if (!cublas_candidates(try_candidate, cublas)) {
+    if (path != NULL && !try_candidate(path, cublas)) {
+        snprintf(cublas->why, sizeof cublas->why, "%s is no cuBLAS that can be loaded here", path);
+    } else if (path == NULL && !cublas_candidates(try_candidate, cublas)) {
         snprintf(cublas->why, sizeof cublas->why,
-                 "no libcublas.so.13 or .12 in GDPAJIT_CUBLAS, the loader's path, CUDA toolkits and Python wheels");
+                 "no libcublas.so.13 or .12 in the loader's path, CUDA toolkits and Python wheels; --cublas names one");
     } else if (succeeded(cublas, cublas->functions->create(&cublas->handle), "cublasCreate") &&
                succeeded(cublas, cublas->functions->set_stream(cublas->handle, stream), "cublasSetStream") &&
                succeeded(cublas, cublas->functions->version(cublas->handle, &cublas->version), "cublasGetVersion")) {

@@ -19,16 +19,16 @@ struct cublas {
 };
 
 /*
- * Loads libcublas.so.13 or .12: GDPAJIT_CUBLAS, then what the loader finds, then CUDA_HOME and CUDA_PATH, /usr/local/cuda*,
- * and the nvidia wheels of every Python under VIRTUAL_ENV, CONDA_PREFIX, ~/.local, /usr and /opt. A context must be current.
+ * Loads `path`, or (NULL) libcublas.so.13 or .12: what the loader finds, then CUDA_HOME and CUDA_PATH, /usr/local/cuda*, and
+ * the nvidia wheels of every Python under VIRTUAL_ENV, CONDA_PREFIX, ~/.local, /usr and /opt. A context must be current.
  */
-bool cublas_open(struct cublas *cublas, struct CUstream_st *stream);
+bool cublas_open(struct cublas *cublas, const char *path, struct CUstream_st *stream);
 void cublas_close(struct cublas *cublas);
 
 /* Queues c = a * b^T of bf16 matrices of n rows and columns, all row-major (the TN layout), fp32 accumulation. */
 bool cublas_gemm(struct cublas *cublas, int n, const void *a, const void *b, void *c);
 
-/* The places that are tried, in order: calls visit until it returns true. For messages and tests. */
+/* The places that are searched, in order: calls visit until it returns true. */
 bool cublas_candidates(bool (*visit)(const char *path, void *user), void *user);
 
 #endif
