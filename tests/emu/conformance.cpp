@@ -19,7 +19,8 @@ const std::vector<ConformanceCase> &conformance_cases()
 {
     static std::vector<ConformanceCase> cases;
     if (cases.empty()) {
-        for (const auto &part : {conformance_portable(), conformance_wgmma(), conformance_copies()}) {
+        for (const auto &part :
+             {conformance_portable(), conformance_wgmma(), conformance_copies(), conformance_pipeline()}) {
             cases.insert(cases.end(), part.begin(), part.end());
         }
     }
@@ -40,14 +41,11 @@ static bool encode_emulated(void *map, const TensorMapRequest &request, bool)
     return wrong.empty();
 }
 
-std::string conformance_emulate(const ConformanceCase &what, const std::vector<uint32_t> &input, Completion completion,
-                                uint64_t seed, std::vector<uint32_t> *output)
+std::string conformance_emulate(const ConformanceCase &what, const std::string &source,
+                                const std::vector<uint32_t> &input, Completion completion, uint64_t seed,
+                                std::vector<uint32_t> *output)
 {
     std::string why;
-    const std::string source = conformance_source(what, &why);
-    if (source.empty()) {
-        return why;
-    }
     const Kernel kernel = kernel_load(source, EMU_KERNELS, &why);
     if (kernel.entry == nullptr) {
         return why;
@@ -72,7 +70,7 @@ std::string conformance_emulate(const ConformanceCase &what, const std::vector<u
     launched.entry = kernel.entry;
     launched.parameters = parameters.data();
     launched.grid = what.blocks;
-    launched.block = 128;
+    launched.block = what.threads;
     launched.shared_bytes = what.shared_bytes;
     launched.cluster = what.cluster;
     launched.completion = completion;

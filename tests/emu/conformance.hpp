@@ -70,6 +70,7 @@ struct ConformanceCase {
     uint32_t blocks;
     uint32_t shared_bytes;
     uint32_t cluster;
+    uint32_t threads;
     size_t input_words, output_words;
     std::vector<uint32_t> (*make_input)(uint64_t seed);
     std::vector<Expected> (*expect)(const std::vector<uint32_t> &input);
@@ -85,9 +86,10 @@ const std::vector<ConformanceCase> &conformance_cases();
 /* The flat CUDA source of a case. */
 std::string conformance_source(const ConformanceCase &what, std::string *why);
 
-/* Runs a case in the emulator; "" and the output, or the fault. */
-std::string conformance_emulate(const ConformanceCase &what, const std::vector<uint32_t> &input, Completion completion,
-                                uint64_t seed, std::vector<uint32_t> *output);
+/* Runs a source of a case (its own, or one with a fault in it) in the emulator; "" and the output, or the fault. */
+std::string conformance_emulate(const ConformanceCase &what, const std::string &source,
+                                const std::vector<uint32_t> &input, Completion completion, uint64_t seed,
+                                std::vector<uint32_t> *output);
 
 /* How far a word is from what is expected, as a share of what is allowed: 0 is exact, above 1 is wrong. */
 double conformance_error(const Expected &expected, uint32_t found);
@@ -96,6 +98,7 @@ double conformance_error(const Expected &expected, uint32_t found);
 std::vector<ConformanceCase> conformance_portable();
 std::vector<ConformanceCase> conformance_wgmma();
 std::vector<ConformanceCase> conformance_copies();
+std::vector<ConformanceCase> conformance_pipeline();
 
 } // namespace emu
 

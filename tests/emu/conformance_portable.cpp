@@ -407,6 +407,7 @@ std::vector<ConformanceCase> conformance_portable()
              kSections,
              8192,
              1,
+             kThreads,
              words,
              words,
              make_input,

@@ -23,6 +23,8 @@ EMU_NEEDS = $(EMU_OBJECTS) $(BUILD)/tests/libsupport.a $(BUILD)/libtools.a $(LIB
 
 $(EMU_RUN): $(BUILD)/obj/tests/emu/emu_run.o $(EMU_NEEDS)
 	$(EMU_LINK)
+$(BUILD)/conformance: $(BUILD)/obj/tests/emu/emu_conformance.o $(EMU_NEEDS)
+	$(EMU_LINK)
 $(BUILD)/tests/emu/test_%: $(BUILD)/obj/tests/emu/test_%.o $(EMU_NEEDS)
 	@mkdir -p $(@D)
 	$(EMU_LINK)
@@ -32,3 +34,7 @@ KERNEL ?= fwd head_dim=64 activation=relu causal arch=sm_80
 SHAPE ?= heads=4/2 q=0,65,130 k=17,64,1
 emu: $(EMU_RUN) ## run KERNEL="spec" on SHAPE="words" in the emulator; DEBUG=1 does it under gdb
 	$(if $(DEBUG),EMU_DEBUG=1 gdb --args) $(EMU_RUN) --spec '$(KERNEL)' --shape '$(SHAPE)'
+
+.PHONY: conformance
+conformance: $(BUILD)/conformance ## run every wrapper in the emulator and, where there is one, on the GPU
+	GDPAJIT_NVRTC='$(NVRTC)' $< $(if $(HAVE_GPU),--gpu) $(if $(RECORD),--record '$(RECORD)')

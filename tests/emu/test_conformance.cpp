@@ -1,7 +1,7 @@
 /*
  * The emulator does what the PTX manual says, instruction by instruction, whenever asynchronous operations take place.
  */
-#include "conformance.hpp"
+#include "conformance_gpu.hpp"
 
 #include <csetjmp>
 #include <cstdarg>
@@ -42,11 +42,36 @@ static void the_emulator_does_what_the_manual_says(void **state)
         const std::vector<uint32_t> input = one.make_input(mode.seed + 1);
         assert_int_equal(input.size(), one.input_words);
         std::vector<uint32_t> output;
-        const std::string fault = emu::conformance_emulate(one, input, mode.completion, mode.seed, &output);
+        std::string fault;
+        const std::string source = emu::conformance_source(one, &fault);
+        if (fault.empty()) {
+            fault = emu::conformance_emulate(one, source, input, mode.completion, mode.seed, &output);
+        }
         if (!fault.empty()) {
             fail_msg("%s", fault.c_str());
         }
         compare(one, input, output);
+    }
+}
+
+/* The lowest architecture that has the instructions of the case, and Hopper. */
+static void every_wrapper_compiles_with_nvrtc(void **)
+{
+    const emu::Compiler compiler;
+    if (!compiler.usable()) {
+        print_message("# no compiler: %s\n", compiler.why().c_str());
+        skip();
+    }
+    for (const emu::ConformanceCase &one : emu::conformance_cases()) {
+        std::string log;
+        const std::string source = emu::conformance_source(one, &log);
+        for (const char *target : {"sm_90a", one.arch == 80 ? "sm_80" : "sm_90a"}) {
+            std::vector<char> cubin;
+            if (!compiler.compile(source, target, &cubin, &log)) {
+                fail_msg("%s for %s: %s", one.name, target, log.c_str());
+            }
+            assert_true(cubin.size() > 0);
+        }
     }
 }
 
@@ -57,5 +82,7 @@ int main(void)
         tests.push_back({one.name, the_emulator_does_what_the_manual_says, nullptr, nullptr,
                          const_cast<emu::ConformanceCase *>(&one)});
     }
+    tests.push_back(
+        {"every_wrapper_compiles_with_nvrtc", every_wrapper_compiles_with_nvrtc, nullptr, nullptr, nullptr});
     return _cmocka_run_group_tests("conformance of the emulator", tests.data(), tests.size(), nullptr, nullptr);
 }

@@ -2,6 +2,8 @@
  * Two blocks of a cluster: block 0 loads a box for both, all threads tell block 1 when they have read it, which then does the same.
  * Each writes 512 words.
  */
+#include "types.cuh"
+
 #include "params.h"
 #include "ptx/barrier.cuh"
 #include "ptx/cluster.cuh"

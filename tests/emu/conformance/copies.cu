@@ -2,6 +2,8 @@
  * The copy engine and the other instructions of Hopper kernels: block b runs section b, 128 threads, input and output in pieces of kWords
  * words a block. Tensor maps are of the tensors that conformance.cpp describes; what lands in shared memory is written out as it lies there.
  */
+#include "types.cuh"
+
 #include "params.h"
 #include "ptx/atomic.cuh"
 #include "ptx/barrier.cuh"
