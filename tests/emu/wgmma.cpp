@@ -466,11 +466,13 @@ void wgmma_commit_group(const char *name)
     meet(instruction, nullptr);
 }
 
+/* Registers must hold what they were left with: the mark of products under way, or sums that were there early. */
 static void check_registers(const Accumulator &sum)
 {
-    for (uint32_t thread = 0; sum.poisoned && thread < kGroupThreads; ++thread) {
+    for (uint32_t thread = 0; thread < kGroupThreads; ++thread) {
         for (uint32_t i = 0; i < sum.count; ++i) {
-            if (bits_of(sum.registers[thread][i]) != kInFlight) {
+            const uint32_t left = sum.poisoned ? kInFlight : bits_of(sum.values[size_t{thread} * sum.count + i]);
+            if (bits_of(sum.registers[thread][i]) != left) {
                 fail("register %u of an accumulator of thread %u of the warpgroup was written while products were "
                      "under way",
                      i, thread);

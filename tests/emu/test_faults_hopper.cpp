@@ -1,0 +1,180 @@
+/*
+ * Faults planted into a Hopper pipeline (conformance/pipeline.cu) and into the copies of conformance/copies.cu: each is caught with a message
+ * that names it, whenever asynchronous operations take place.
+ */
+#include "conformance.hpp"
+#include "flatten.hpp"
+
+#include <csetjmp>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+extern "C" {
+#include <cmocka.h>
+}
+
+struct Fault {
+    const char *name;
+    const char *in; // the case
+    const char *from, *to;
+    const char
+        *expected; // a part of the message, or several to choose from with '|' between; "": any, or wrong results
+};
+
+static const char pipeline[] = "wgmma pipeline";
+static const char copies[] = "copies";
+static const char cluster[] = "cluster";
+
+static const Fault faults[] = {
+    {"wrong_mbarrier_parity", pipeline, "mbarrier_wait_parity(shared + kFull + 8 * slot, phase);",
+     "mbarrier_wait_parity(shared + kFull + 8 * slot, phase ^ 1);",
+     "it passed at once|wait for parity 1 of the mbarrier"},
+    {"missing_wait_on_the_full_barrier", pipeline, "        mbarrier_wait_parity(shared + kFull + 8 * slot, phase);\n",
+     "", "wgmma_m64k16_ss"},
+    {"missing_wait_on_the_empty_barrier", pipeline,
+     "        mbarrier_wait_parity(shared + kEmpty + 8 * slot, phase ^ 1);\n", "", "mbarrier"},
+    {"missing_fence_mbarrier_init", pipeline, "        fence_mbarrier_init();\n", "",
+     "initialised without a fence_mbarrier_init"},
+    {"missing_syncthreads_after_init", pipeline, "    bar_sync_0();\n", "", "and no barrier lies between"},
+    {"missing_mbarrier_init", pipeline, "            mbarrier_init(shared + kEmpty + 8 * i, kConsumers);\n", "",
+     "missing mbarrier_init"},
+    {"barrier_count_too_high", pipeline, "mbarrier_init(shared + kEmpty + 8 * i, kConsumers);",
+     "mbarrier_init(shared + kEmpty + 8 * i, kConsumers + 1);", "1 of 3 arrivals"},
+    {"barrier_count_too_low", pipeline, "mbarrier_init(shared + kEmpty + 8 * i, kConsumers);",
+     "mbarrier_init(shared + kEmpty + 8 * i, kConsumers - 1);", ""},
+    {"double_arrive", pipeline, "            mbarrier_arrive(shared + kEmpty + 8 * slot);\n",
+     "            mbarrier_arrive(shared + kEmpty + 8 * slot);\n            mbarrier_arrive(shared + kEmpty + 8 * "
+     "slot);\n",
+     "double arrive"},
+    {"buffer_released_too_early", pipeline,
+     "        multiply(sum, shared, consumer, slot, tile > 0);\n        if (tid_x() % 128 == 0) {\n"
+     "            mbarrier_arrive(shared + kEmpty + 8 * slot);\n        }\n",
+     "        if (tid_x() % 128 == 0) {\n            mbarrier_arrive(shared + kEmpty + 8 * slot);\n        }\n"
+     "        multiply(sum, shared, consumer, slot, tile > 0);\n",
+     "the buffer was released too early|deadlock"},
+    {"roles_disagree_on_an_empty_tile", pipeline, "        consume(params, shared, tid_x() / 128 - 1, tiles);",
+     "        consume(params, shared, tid_x() / 128 - 1, tiles > 0 ? tiles : 1);", "deadlock"},
+    {"too_many_bytes_expected", pipeline, "8 * slot, kBytesA + kBytesB);", "8 * slot, kBytesA + kBytesB + 16);",
+     "16 bytes are missing"},
+    {"too_few_bytes_expected", pipeline, "8 * slot, kBytesA + kBytesB);", "8 * slot, kBytesA);", ""},
+    {"wrong_swizzle_of_the_output", pipeline, "((unit ^ row % 8) << 4)", "((unit ^ row % 4) << 4)", ""},
+    {"wrong_descriptor_stride", pipeline, "consumer * kHalfBytes, 16, 1024);", "consumer * kHalfBytes, 16, 512);", ""},
+    {"wrong_descriptor_step", pipeline, "a + step * 2, b + step * 128", "a + step * 4, b + step * 128", ""},
+    {"misaligned_descriptor", pipeline, "wgmma_descriptor_128b(shared + slot * kBytesA + consumer * kHalfBytes,",
+     "wgmma_descriptor_128b(shared + 128 + slot * kBytesA + consumer * kHalfBytes,", "the descriptor of A starts at"},
+    {"wrong_transpose", pipeline, "wgmma_m64k16_ss<0, 1>", "wgmma_m64k16_ss<0, 0>", ""},
+    {"missing_proxy_fence", pipeline, "    fence_proxy_async_shared();\n", "", "without a fence.proxy.async between"},
+    {"proxy_fence_of_one_thread_only", pipeline, "    fence_proxy_async_shared();\n",
+     "    if (tid_x() % 128 == 5) {\n        fence_proxy_async_shared();\n    }\n",
+     "without a fence.proxy.async between"},
+    {"missing_named_barrier", pipeline, "    bar_sync(1 + consumer, 128);\n", "", "shared byte"},
+    {"named_barrier_count_wrong", pipeline, "bar_sync(1 + consumer, 128);", "bar_sync(1 + consumer, 160);",
+     "128 of 160 threads"},
+    {"named_barrier_shared_by_two_groups", pipeline, "bar_sync(1 + consumer, 128);",
+     "bar_sync(1, 128 + 128 * consumer);", "barrier count wrong|of 256 threads have come"},
+    {"missing_wait_group_read", pipeline, "        cp_async_bulk_wait_group_read<0>();\n", "",
+     "missing wait_group.read"},
+    {"missing_wgmma_fence", pipeline, "    wgmma_fence();\n", "", "missing wgmma_fence"},
+    {"missing_wgmma_commit", pipeline, "    wgmma_commit_group();\n", "", "missing wgmma_commit_group"},
+    {"missing_wgmma_wait", pipeline, "    wgmma_wait_group<0>();\n", "", ""},
+    {"accumulator_written_in_flight", pipeline, "    wgmma_wait_group<0>();\n",
+     "    sum[3] = 1.0f;\n    wgmma_wait_group<0>();\n", "was written while products were under way"},
+    {"too_many_registers", pipeline, "setmaxnreg_inc<240>();", "setmaxnreg_inc<248>();",
+     "setmaxnreg.inc to 248 registers"},
+    {"a_warp_leaves_its_warpgroup", pipeline, "    float sum[32];\n",
+     "    if (tid_x() / 32 == 6) {\n        return;\n    }\n    float sum[32];\n", "deadlock"},
+    {"missing_mbarrier_inval_before_reuse", copies, "        mbarrier_inval(barrier);\n",
+     "        st_shared_b32(barrier, 0);\n", "part of an mbarrier"},
+    {"wait_for_another_tensor_map", copies, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
+     "cp_async_bulk_tensor_3d_load(shared, map, barrier, -3, 5, 0);",
+     "a tensor map of 2 dimensions in an instruction for 3"},
+    {"tensor_copy_to_a_misaligned_place", copies, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
+     "cp_async_bulk_tensor_2d_load(shared + 64, map, barrier, -3, 5);", "is not a multiple of 128"},
+    {"linear_copy_past_the_end", copies, "cp_async_bulk_store(output, shared, 1536);",
+     "cp_async_bulk_store(output - ctaid_x() * kWords, shared - 16, 1536);", "outside the"},
+    {"reduction_past_the_end", copies, "red_global_add_f32(sums + tid_x() % 8, number);",
+     "red_global_add_f32(sums + tid_x() % 8 + 100000, number);", "outside every tensor"},
+    {"lanes_diverge_at_stmatrix", copies,
+     "    stmatrix_x4(shared + (lane * 7 + 3) % 32 * 16, m[0], m[1], m[2], m[3]);\n",
+     "    if (lane < 16) {\n        stmatrix_x4(shared + (lane * 7 + 3) % 32 * 16, m[0], m[1], m[2], m[3]);\n    }\n",
+     "diverge"},
+    {"missing_cluster_barrier", cluster,
+     "    barrier_cluster_arrive();\n    barrier_cluster_wait();\n    uint32_t *output",
+     "    bar_sync_0();\n    uint32_t *output", "mbarrier"},
+};
+
+static const emu::ConformanceCase &case_of(const Fault &fault)
+{
+    for (const emu::ConformanceCase &one : emu::conformance_cases()) {
+        if (strcmp(one.name, fault.in) == 0) {
+            return one;
+        }
+    }
+    fail_msg("there is no case called %s", fault.in);
+    return emu::conformance_cases().front();
+}
+
+static bool names_it(const std::string &message, const std::string &expected)
+{
+    size_t start = 0;
+    while (start <= expected.size()) {
+        const size_t end = std::min(expected.find('|', start), expected.size());
+        if (message.find(expected.substr(start, end - start)) != std::string::npos) {
+            return true;
+        }
+        start = end + 1;
+    }
+    return false;
+}
+
+static bool is_right(const emu::ConformanceCase &one, const std::vector<uint32_t> &input,
+                     const std::vector<uint32_t> &output)
+{
+    const std::vector<emu::Expected> expected = one.expect(input);
+    for (size_t i = 0; i < output.size(); ++i) {
+        if (!(emu::conformance_error(expected[i], output[i]) <= 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void a_planted_fault_is_named(void **state)
+{
+    const auto &fault = *static_cast<const Fault *>(*state);
+    const emu::ConformanceCase &one = case_of(fault);
+    std::string why;
+    std::string source = emu::conformance_source(one, &why);
+    if (!emu::replace_once(&source, fault.from, fault.to)) {
+        fail_msg("the source does not have exactly one \"%s\"", fault.from);
+    }
+    const struct {
+        emu::Completion completion;
+        uint64_t seed;
+    } modes[] = {{emu::Completion::Latest, 0}, {emu::Completion::Earliest, 0}, {emu::Completion::Random, 3}};
+    for (const auto &mode : modes) {
+        const std::vector<uint32_t> input = one.make_input(1);
+        std::vector<uint32_t> output;
+        const std::string found = emu::conformance_emulate(one, source, input, mode.completion, mode.seed, &output);
+        if (fault.expected[0] == '\0') {
+            if (found.empty() && is_right(one, input, output)) {
+                fail_msg("%s: not found", fault.name);
+            }
+        } else if (!names_it(found, fault.expected)) {
+            fail_msg("%s, completion %d: \"%s\" is not in the message: %s", fault.name,
+                     static_cast<int>(mode.completion), fault.expected, found.c_str());
+        }
+        print_message("# %s\n", found.empty() ? "wrong results" : found.substr(0, found.find('\n')).c_str());
+    }
+}
+
+int main(void)
+{
+    constexpr size_t count = sizeof faults / sizeof faults[0];
+    CMUnitTest tests[count];
+    for (size_t i = 0; i < count; ++i) {
+        tests[i] = {faults[i].name, a_planted_fault_is_named, nullptr, nullptr, const_cast<Fault *>(&faults[i])};
+    }
+    return cmocka_run_group_tests_name("faults planted into Hopper kernels", tests, nullptr, nullptr);
+}
