@@ -133,18 +133,29 @@ static const struct rung {
 };
 
 /*
- * Keys of a slice: the product of a slice runs under the activation of the next one. Cheap activations are over before the product, and
- * fewer, longer products are better; dear ones need the finer grain (docs/kernels.md).
+ * Keys of a slice: the product of a slice runs under the activation of the next one. Activations that are over before the product
+ * want few, long products; dear ones the finest grain (docs/kernels.md).
  */
 static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reasons)
 {
-    bool cheap = activation == GDPA_ACTIVATION_IDENTITY || activation == GDPA_ACTIVATION_RELU ||
-                 activation == GDPA_ACTIVATION_RELU_SQUARE || activation == GDPA_ACTIVATION_SQUARE ||
-                 activation == GDPA_ACTIVATION_LEAKY_RELU || activation == GDPA_ACTIVATION_FAST_SILU;
-    int32_t slice = cheap ? 64 : 32;
-    slice = block_n % slice == 0 ? slice : block_n % 32 == 0 ? 32 : 16;
-    sbuf_addf(reasons, "reason: slice_n %d: %s is %s\n", slice, activation_find(activation)->name,
-              cheap ? "cheap" : "dear, its products need the finer grain");
+    int32_t slice = 16;
+    switch (activation) {
+    case GDPA_ACTIVATION_IDENTITY:
+    case GDPA_ACTIVATION_RELU:
+    case GDPA_ACTIVATION_RELU_SQUARE:
+    case GDPA_ACTIVATION_SQUARE:
+        slice = 64;
+        break;
+    case GDPA_ACTIVATION_LEAKY_RELU:
+    case GDPA_ACTIVATION_HARDSWISH:
+    case GDPA_ACTIVATION_FAST_SILU:
+        slice = 32;
+        break;
+    }
+    while (block_n % slice != 0) {
+        slice /= 2;
+    }
+    sbuf_addf(reasons, "reason: slice_n %d: as cheap as %s is\n", slice, activation_find(activation)->name);
     return slice;
 }
 

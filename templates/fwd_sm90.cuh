@@ -57,6 +57,7 @@
 #include "ptx/wgmma_n256.cuh"
 //@endif
 #include "ring.cuh"
+#include "shared_tile.cuh"
 #include "work_sm90.cuh"
 
 constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
@@ -182,16 +183,28 @@ struct Consumer {
         return nothing;
     }
 
-    /* Whether some pair of this warpgroup's rows and the keys of a tile is hidden or does not exist. */
-    __device__ bool needs_mask(uint32_t work, int32_t tile) const
+    /* Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. */
+    __device__ int32_t plain_end(uint32_t work, int32_t tile) const
     {
-        const int32_t key = tile * kBlockN;
-        bool mask = key > read_word(work + kWorkLengthK) - kBlockN;
+        if (static_cast<int32_t>(number) * 64 >= read_word(work + kWorkValidRows)) {
+            return tile;
+        }
+        int64_t end_key = read_word(work + kWorkLengthK);
         //@if masked
         const int64_t aligned_row = first_aligned_row(work);
-        mask = mask || tile_needs_mask(aligned_row, aligned_row + 63, 0, key);
         //@endif
-        return mask;
+        //@if window_left
+        if (tile * kBlockN < aligned_row + 63 - kWindowLeft) {
+            return tile;
+        }
+        //@endif
+        //@if window_right
+        const int64_t behind_rightmost = aligned_row + kWindowRight + 1;
+        end_key = behind_rightmost < end_key ? behind_rightmost : end_key;
+        //@endif
+        const int32_t end = static_cast<int32_t>(end_key < 0 ? 0 : end_key) / kBlockN;
+        const int32_t end_tile = read_word(work + kWorkEndTile);
+        return end < tile ? tile : end < end_tile ? end : end_tile;
     }
 
     //@if masked
@@ -243,6 +256,7 @@ struct Consumer {
         return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
     }
 
+    /* Writes the rows that exist, and gives the query tile back. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
         const int32_t valid_rows = read_word(work + kWorkValidRows);
@@ -260,27 +274,56 @@ struct Consumer {
                 }
             }
         }
+        release_queries();
         //@else
         stage(output, factor);
         bar_warp_sync();
         uint16_t *target = static_cast<uint16_t *>(params->o) + ld_shared_b64(work + kWorkOffset);
-        constexpr int kUnits = kHeadDimV / 8; // of 16 bytes in a row
+        // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
+        // so they come after it, where there are registers for a whole share of the output.
+        constexpr int kBatches = kOutputLoads > 8 ? 2 : 1;
+        constexpr int kBatchLoads = kOutputLoads / kBatches;
+        uint32_t words[kBatchLoads][4];
 #pragma unroll
-        for (int i = 0; i < (16 * kUnits + 31) / 32; ++i) {
-            const uint32_t index = i * 32 + lane();
-            const uint32_t row = warp_row() + index / kUnits;
-            const uint32_t unit = index % kUnits;
-            if (index < 16 * kUnits && static_cast<int32_t>(row) < valid_rows) {
-                uint32_t words[4];
-                ld_shared_v4_b32(words, staging_address(row, unit));
-                st_global_v4_b32(target + row * params->o_stride_row + unit * 8, words);
+        for (int batch = 0; batch < kBatches; ++batch) {
+            load_staged(words, batch * kBatchLoads);
+            if (batch == kBatches - 1) {
+                fence_proxy_async_shared();
+                release_queries();
             }
+            store_staged(words, batch * kBatchLoads, target, valid_rows);
         }
-        fence_proxy_async_shared(); // the copy engine writes the next query tile here
         //@endif
     }
 
     //@if !out_fp32
+    static constexpr int kOutputUnits = kHeadDimV / 8; // of 16 bytes in a row
+    static constexpr int kOutputLoads = round_up((16 * kOutputUnits + 31) / 32, 2);
+
+    template <int kCount> __device__ void load_staged(uint32_t (&words)[kCount][4], int first) const
+    {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const uint32_t index = (first + i) * 32 + lane();
+            if (index < 16 * kOutputUnits) {
+                ld_shared_v4_b32(words[i], staging_address(warp_row() + index / kOutputUnits, index % kOutputUnits));
+            }
+        }
+    }
+
+    template <int kCount>
+    __device__ void store_staged(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
+    {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const uint32_t index = (first + i) * 32 + lane();
+            const uint32_t row = warp_row() + index / kOutputUnits;
+            if (index < 16 * kOutputUnits && static_cast<int32_t>(row) < valid_rows) {
+                st_global_v4_b32(target + row * params->o_stride_row + index % kOutputUnits * 8, words[i]);
+            }
+        }
+    }
+
     __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
     {
         return shared.queries(query_place.slot()) + unit / 8 * kQueryChunkBytes + row * 128 + ((unit % 8 ^ row % 8) << 4);
@@ -302,6 +345,38 @@ struct Consumer {
     }
     //@endif
 
+    /* A tile of which every row sees every key. */
+    __device__ void plain_tile(float (&output)[kOutputs], bool accumulate, const ActivationConstants &constants)
+    {
+        float scores[kScores];
+        mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        multiply_keys(scores);
+        release_tile(shared.keys_empty(tile_place.slot()));
+        activate_and_multiply<false>(output, scores, 0, 0, accumulate, constants);
+        release_tile(shared.values_empty(tile_place.slot()));
+        ++tile_place.uses;
+    }
+
+    /* A tile with something to hide. False: this warpgroup's rows see nothing of it. */
+    __device__ bool other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, bool accumulate,
+                               const ActivationConstants &constants)
+    {
+        float scores[kScores];
+        const bool visible = !sees_nothing(work, tile);
+        mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        if (visible) {
+            multiply_keys(scores);
+            release_tile(shared.keys_empty(tile_place.slot()));
+            activate_and_multiply<true>(output, scores, work, tile, accumulate, constants);
+        } else {
+            release_tile(shared.keys_empty(tile_place.slot()));
+            mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
+        }
+        release_tile(shared.values_empty(tile_place.slot()));
+        ++tile_place.uses;
+        return visible;
+    }
+
     __device__ void run()
     {
         const ActivationConstants constants =
@@ -314,25 +389,18 @@ struct Consumer {
             }
             float output[kOutputs];
             bool started = false;
-            const int32_t end_tile = read_word(work + kWorkEndTile);
-            for (int32_t tile = read_word(work + kWorkFirstTile); tile < end_tile; ++tile) {
-                float scores[kScores];
-                mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
-                if (sees_nothing(work, tile)) {
-                    release_tile(shared.keys_empty(tile_place.slot()));
-                    mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
-                } else {
-                    multiply_keys(scores);
-                    release_tile(shared.keys_empty(tile_place.slot()));
-                    if (needs_mask(work, tile)) {
-                        activate_and_multiply<true>(output, scores, work, tile, started, constants);
-                    } else {
-                        activate_and_multiply<false>(output, scores, work, tile, started, constants);
-                    }
+            int32_t tile = read_word(work + kWorkFirstTile);
+            while (true) {
+                // What decides about a tile stays out of the loop over those that need no decision.
+                for (const int32_t end = plain_end(work, tile); tile < end; ++tile) {
+                    plain_tile(output, started, constants);
                     started = true;
                 }
-                release_tile(shared.values_empty(tile_place.slot()));
-                ++tile_place.uses;
+                if (tile >= read_word(work + kWorkEndTile)) {
+                    break;
+                }
+                started = other_tile(output, work, tile, started, constants) || started;
+                ++tile;
             }
             if (!started) {
 #pragma unroll
@@ -341,7 +409,6 @@ struct Consumer {
                 }
             }
             store(output, work, constants.epilogue);
-            release_queries();
             ++query_place.uses;
         }
     }
