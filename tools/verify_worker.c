@@ -353,7 +353,8 @@ enum worker_end workers_run(const struct worker_plan *plan, char *why, size_t ca
     if (plan->in_process) {
         child_run(plan, 0, send_here, &local);
         if (local.end == WORKER_ALL_DONE && local.next < plan->count) {
-            snprintf(why, capacity, "the device was lost; %zu kernels were not run", plan->count - local.next);
+            snprintf(why, capacity, "the device was lost; %zu of %zu kernels were not run", plan->count - local.next,
+                     plan->count);
             local.end = WORKER_NO_DEVICE;
         }
         return local.end;
