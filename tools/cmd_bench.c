@@ -73,7 +73,7 @@ struct bench {
     char driver[64];
     double reference_tflops; /* 0: not measured */
     double copy_gbps;        /* likewise */
-    size_t failed;
+    size_t done, failed;
     bool record_failed;
 };
 
@@ -470,12 +470,26 @@ static void case_bench(struct bench *bench, const struct bench_case *one)
     }
     kernel_facts_fill(kernel, &measured.facts);
     if (case_measure(bench, one, kernel, &measured)) {
+        bench->done++;
         report(bench, one, &measured);
     } else {
         tool_error(bench->tool, "%s: %s", name, bench->gpu.why);
         bench->failed++;
     }
     gdpa_kernel_release(kernel);
+}
+
+/* The last object of the stream; the lines of the text tell all of it. */
+static void print_summary(const struct bench *bench)
+{
+    json_t *summary = json_report("summary");
+    json_set_text(summary, "gpu", bench->gpu.name);
+    json_set_integer(summary, "cases", (long long)bench->count);
+    json_set_integer(summary, "done", (long long)bench->done);
+    json_set_integer(summary, "failed", (long long)bench->failed);
+    json_set_real(summary, "R", bench->reference_tflops > 0 ? bench->reference_tflops : NAN);
+    json_set_real(summary, "copy_gbps", bench->copy_gbps > 0 ? bench->copy_gbps : NAN);
+    json_print(stdout, summary);
 }
 
 static int run_cases(struct bench *bench)
@@ -506,6 +520,9 @@ static int run_cases(struct bench *bench)
     copy_measure(bench);
     for (size_t i = 0; i < bench->count && !tool_interrupted() && !bench->record_failed; i++) {
         case_bench(bench, &bench->cases[i]);
+    }
+    if (tool->json) {
+        print_summary(bench);
     }
     nvml_close(&bench->nvml);
     gpu_stream_destroy(&bench->gpu, bench->stream);
