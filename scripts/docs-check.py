@@ -134,7 +134,7 @@ def check_variables(texts):
 
 
 def main():
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text() + (ROOT / "tests/emu/emu.mk").read_text()
     targets = {name for line in re.findall(r"^([a-z][a-z\- ]*):(?!=)", makefile, re.M) for name in line.split()}
     texts = {path: path.read_text() for path in documents()}
     texts = {path: text.replace("\\_", "_") if path.suffix == ".scd" else text for path, text in texts.items()}

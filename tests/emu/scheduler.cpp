@@ -134,8 +134,15 @@ void make_ready(Thread &thread)
     thread.warp->ready |= 1u << thread.lane;
 }
 
+/* A place for a breakpoint: the thread at fault is still on its stack. */
+extern "C" __attribute__((noinline)) void emu_fault_found(const char *message)
+{
+    asm volatile("" ::"r"(message) : "memory");
+}
+
 void Engine::stop(const std::string &message)
 {
+    emu_fault_found(message.c_str());
     failed_ = true;
     failure_ = message;
     if (current == nullptr) {

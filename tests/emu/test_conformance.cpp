@@ -2,12 +2,19 @@
  * The emulator does what the PTX manual says, instruction by instruction, whenever asynchronous operations take place.
  */
 #include "conformance_gpu.hpp"
+#include "include/gdpajit.h"
+
+#include <cstring>
+#include <fstream>
+#include <glob.h>
+#include <sstream>
 
 #include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 extern "C" {
+#include "gen/assemble.h"
 #include <cmocka.h>
 }
 
@@ -75,6 +82,52 @@ static void every_wrapper_compiles_with_nvrtc(void **)
     }
 }
 
+/* The text of a file; "" when it cannot be read. */
+static std::string read_file(const std::string &path)
+{
+    std::ifstream file(path);
+    std::ostringstream content;
+    content << file.rdbuf();
+    return content.str();
+}
+
+/* Records of GPUs are of the kernels as they are now, and passed; tests/hardware/pending.txt may excuse them with a line "conformance ...". */
+static void the_records_are_of_these_kernels(void **)
+{
+    const std::string folder = std::string(EMU_ROOT) + "/tests/hardware";
+    size_t records = 0;
+    glob_t found = {};
+    glob((folder + "/conformance*.txt").c_str(), 0, nullptr, &found);
+    const std::string pending = read_file(folder + "/pending.txt");
+    const bool excused = ("\n" + pending).find("\nconformance ") != std::string::npos;
+    for (size_t i = 0; i < found.gl_pathc && !excused; ++i) {
+        const std::string record = read_file(found.gl_pathv[i]);
+        assert_true(record.size() > 7 && record.compare(record.size() - 7, 7, "passed\n") == 0);
+        const bool hopper = record.find("\ntarget sm_90a\n") != std::string::npos;
+        for (const emu::ConformanceCase &one : emu::conformance_cases()) {
+            if (!hopper && strncmp(one.name, "wgmma", 5) == 0) {
+                continue; // that instruction is Hopper's alone
+            }
+            std::string why;
+            const std::string source = emu::conformance_source(one, &why);
+            char hash[33];
+            source_hash(source.data(), source.size(), hash);
+            if (record.find(std::string("case ") + one.name + ", source " + hash + "\n") == std::string::npos) {
+                fail_msg(
+                    "%s was not made with the kernel of %s as it is now (source %s): run `conformance --gpu --record` "
+                    "on that GPU, or name it in tests/hardware/pending.txt",
+                    found.gl_pathv[i], one.name, hash);
+            }
+        }
+        ++records;
+    }
+    globfree(&found);
+    if (records == 0) {
+        print_message("# there is no record to check\n");
+        skip();
+    }
+}
+
 int main(void)
 {
     std::vector<CMUnitTest> tests;
@@ -84,5 +137,6 @@ int main(void)
     }
     tests.push_back(
         {"every_wrapper_compiles_with_nvrtc", every_wrapper_compiles_with_nvrtc, nullptr, nullptr, nullptr});
+    tests.push_back({"the_records_are_of_these_kernels", the_records_are_of_these_kernels, nullptr, nullptr, nullptr});
     return _cmocka_run_group_tests("conformance of the emulator", tests.data(), tests.size(), nullptr, nullptr);
 }
