@@ -112,17 +112,9 @@ static void close_database(struct cache *cache, bool checkpoint)
 
 static bool is_damage(int error)
 {
-    switch (error & 0xff) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-    case SQLITE_ERROR:      /* a statement that no longer fits the schema */
-    case SQLITE_CONSTRAINT: /* a row where none can be */
-    case SQLITE_SCHEMA:
-    case SQLITE_FORMAT:
-        return true;
-    default:
-        return false;
-    }
+    int primary = error & 0xff;
+    /* A constraint: there is a row where none can be. */
+    return primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_CONSTRAINT;
 }
 
 /* The file is renamed at most once by a handle: a disk that damages the next one as well is not written again. */
@@ -409,7 +401,7 @@ enum cache_result cache_failed(struct cache *cache, int error, bool writing, con
     if (primary == SQLITE_NOMEM || error == SQLITE_IOERR_NOMEM) {
         return CACHE_MEMORY;
     }
-    if (is_damage(error)) {
+    if (is_damage(error) || (primary == SQLITE_ERROR && !cache_database_fits(&cache->database))) {
         replace_damaged(cache, error, doing);
     } else if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_PROTOCOL) {
         cache_say(cache, CACHE_LOG_DEBUG, "kernel cache %s: cannot %s now: another process has it locked", cache->path,

@@ -130,7 +130,6 @@ enum cache_statement {
     CACHE_SQL_TICK,
     CACHE_SQL_TOUCH,
     CACHE_SQL_DELETE_ENTRY,
-    CACHE_SQL_DELETE_SAME_ROW,
     CACHE_SQL_DELETE_CODE,
     CACHE_SQL_DELETE_AUX,
     CACHE_SQL_DELETE_USE,
@@ -163,6 +162,8 @@ int cache_database_open(const struct cache_folder *folder, bool read_only, int b
 /* Without a checkpoint the side files stay as they are: for files that are no longer ours to touch. */
 void cache_database_close(struct cache_database *database, bool checkpoint);
 sqlite3_stmt *cache_database_statement(struct cache_database *database, enum cache_statement id, int *error);
+/* False when a statement no longer fits the tables: their definitions are damaged. */
+bool cache_database_fits(struct cache_database *database);
 /* Binds by `types` (i: int64_t, b: const struct cache_bytes *), runs to the end, resets. */
 int cache_database_do(struct cache_database *database, enum cache_statement id, const char *types, ...);
 /* The single number that a statement gives. */

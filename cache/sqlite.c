@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TABLES = 5 };
+
 #define STRINGIFY_(number) #number
 #define STRINGIFY(number) STRINGIFY_(number)
 
@@ -87,7 +89,6 @@ static const char *const statement_sql[CACHE_SQL_COUNT] = {
         " ON CONFLICT(id) DO UPDATE SET sequence = excluded.sequence,"
         " hits = CASE WHEN hits BETWEEN 0 AND " COUNTER_MAX " THEN hits + excluded.hits ELSE excluded.hits END",
     [CACHE_SQL_DELETE_ENTRY] = "DELETE FROM kernel WHERE id = ?1",
-    [CACHE_SQL_DELETE_SAME_ROW] = "DELETE FROM kernel WHERE id = ?1 AND row_hash IS ?2",
     [CACHE_SQL_DELETE_CODE] = "DELETE FROM code WHERE id = ?1",
     [CACHE_SQL_DELETE_AUX] = "DELETE FROM aux WHERE id = ?1",
     [CACHE_SQL_DELETE_USE] = "DELETE FROM use WHERE id = ?1",
@@ -112,6 +113,17 @@ sqlite3_stmt *cache_database_statement(struct cache_database *database, enum cac
     }
     *error = SQLITE_OK;
     return database->statements[id];
+}
+
+bool cache_database_fits(struct cache_database *database)
+{
+    for (int i = 0; i < CACHE_SQL_COUNT; i++) {
+        int error;
+        if (!cache_database_statement(database, (enum cache_statement)i, &error) && (error & 0xff) == SQLITE_ERROR) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void bind(sqlite3_stmt *statement, const char *types, va_list arguments)
@@ -268,10 +280,12 @@ static int open_handle(const struct cache_folder *folder, bool read_only, bool i
     database->read_only = sqlite3_db_readonly(database->handle, "main") != 0;
     database->immutable = immutable;
     database->network = folder->network;
-    error = sqlite3_exec(database->handle, connection_sql, NULL, NULL, NULL);
-    if (error == SQLITE_OK && folder->network) {
-        /* Before the first read: a write-ahead log found here is then read without shared memory. */
+    if (folder->network) {
+        /* Before the first read, also that of another pragma: a log found here is then read without shared memory. */
         error = sqlite3_exec(database->handle, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
+    }
+    if (error == SQLITE_OK) {
+        error = sqlite3_exec(database->handle, connection_sql, NULL, NULL, NULL);
     }
     return explain(database, error, "cannot set up the connection", why);
 }
@@ -307,36 +321,55 @@ static int check_newer(struct cache_database *database, int64_t version, char wh
     return SQLITE_CORRUPT;
 }
 
+struct header {
+    int64_t application, version, objects, tables;
+};
+
+/* In one transaction: between two of them another process may make the tables. */
+static int read_header(struct cache_database *database, struct header *header)
+{
+    const struct {
+        const char *sql;
+        int64_t *number;
+    } queries[] = {
+        {"PRAGMA application_id", &header->application},
+        {"PRAGMA user_version", &header->version},
+        {"SELECT count(*) FROM sqlite_schema", &header->objects},
+        {"SELECT count(*) FROM sqlite_schema WHERE type = 'table'"
+         " AND name IN ('kernel', 'code', 'aux', 'use', 'meta')",
+         &header->tables},
+    };
+    int error = cache_database_do(database, CACHE_SQL_BEGIN_READ, "");
+    for (size_t i = 0; error == SQLITE_OK && i < sizeof queries / sizeof queries[0]; i++) {
+        error = first_number(database->handle, queries[i].sql, queries[i].number);
+    }
+    return cache_database_end(database, error);
+}
+
 /* SQLITE_EMPTY: nothing in it yet. */
 static int check_schema(struct cache_database *database, char why[CACHE_WHY_SIZE])
 {
-    int64_t application = 0, version = 0, tables = 0;
-    int error = first_number(database->handle, "PRAGMA application_id", &application);
-    if (error == SQLITE_OK) {
-        error = first_number(database->handle, "PRAGMA user_version", &version);
-    }
-    if (error == SQLITE_OK) {
-        error = first_number(database->handle, "SELECT count(*) FROM sqlite_schema", &tables);
-    }
+    struct header header = {0, 0, 0, 0};
+    int error = explain(database, read_header(database, &header), "cannot read the database", why);
     if (error != SQLITE_OK) {
-        return explain(database, error, "cannot read the database", why);
+        return (error & 0xff) == SQLITE_ERROR ? SQLITE_CORRUPT : error; /* a file format that does not exist */
     }
-    if (application == 0 && version == 0 && tables == 0) {
+    if (header.application == 0 && header.version == 0 && header.objects == 0) {
         cache_why(why, "the database is empty");
         return SQLITE_EMPTY;
     }
-    if (application != CACHE_APPLICATION_ID || version < CACHE_SCHEMA) {
-        cache_why(why, "it is not a kernel cache (application id %lld, schema %lld)", (long long)application,
-                  (long long)version);
+    if (header.application != CACHE_APPLICATION_ID || header.version < CACHE_SCHEMA) {
+        cache_why(why, "it is not a kernel cache (application id %lld, schema %lld)", (long long)header.application,
+                  (long long)header.version);
         return SQLITE_NOTADB;
     }
-    if (version > CACHE_SCHEMA) {
-        return check_newer(database, version, why);
+    if (header.version > CACHE_SCHEMA) {
+        return check_newer(database, header.version, why);
     }
-    /* Preparing it needs tables and columns as expected; anything else is damage in the schema. */
-    if (!cache_database_statement(database, CACHE_SQL_ENTRY, &error)) {
-        (void)explain(database, error, "the schema is damaged", why);
-        return (error & 0xff) == SQLITE_ERROR ? SQLITE_CORRUPT : error;
+    /* Preparing it needs columns as expected; anything else is damage in the schema. */
+    if (header.tables != TABLES || !cache_database_statement(database, CACHE_SQL_ENTRY, &error)) {
+        cache_why(why, "its tables are damaged");
+        return error == SQLITE_OK || (error & 0xff) == SQLITE_ERROR ? SQLITE_CORRUPT : error;
     }
     return SQLITE_OK;
 }

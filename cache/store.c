@@ -12,9 +12,8 @@
 
 struct reading {
     struct cache_row row;
-    sqlite3_value *row_hash; /* as it is stored, whatever its type: tells the bad row from one that took its place */
-    const char *fault;       /* what failed, for the message */
-    int error;               /* of SQLite */
+    const char *fault; /* what failed, for the message */
+    int error;         /* of SQLite */
 };
 
 static enum cache_result bad(struct reading *reading, const char *fault)
@@ -40,8 +39,7 @@ static enum cache_result read_row(struct cache *cache, const struct cache_key *k
     enum cache_result result = CACHE_MISS;
     error = sqlite3_step(statement);
     if (error == SQLITE_ROW) {
-        reading->row_hash = sqlite3_value_dup(sqlite3_column_value(statement, 2));
-        result = reading->row_hash ? cache_row_read(statement, &reading->row) : CACHE_MEMORY;
+        result = cache_row_read(statement, &reading->row);
         if (result == CACHE_MISS || (result == CACHE_OK && memcmp(&reading->row.entry.key, key, sizeof *key) != 0)) {
             result = bad(reading, "its row was changed");
         }
@@ -140,41 +138,37 @@ static enum cache_result read_checked(struct cache *cache, const struct cache_ke
     return result;
 }
 
-/* By id and row hash: another process may have replaced the bad row by a good one meanwhile. */
-static int delete_same_row(struct cache *cache, const struct reading *reading)
+/*
+ * Reads the entry once more where nobody else can write, and deletes it when it is still bad: another process may have
+ * replaced it by a good one meanwhile, even under the same id.
+ */
+static int delete_if_bad(struct cache *cache, const struct cache_key *key, const struct cache_bytes *material,
+                         bool with_aux)
 {
-    int error;
-    sqlite3_stmt *statement = cache_database_statement(&cache->database, CACHE_SQL_DELETE_SAME_ROW, &error);
-    if (!statement) {
+    struct reading reading = {.fault = NULL};
+    int error = cache_database_begin_write(&cache->database, CACHE_BUSY_MS);
+    if (error != SQLITE_OK) {
         return error;
     }
-    (void)sqlite3_bind_int64(statement, 1, reading->row.id);
-    (void)sqlite3_bind_value(statement, 2, reading->row_hash);
-    error = sqlite3_step(statement);
-    (void)sqlite3_reset(statement);
-    (void)sqlite3_clear_bindings(statement);
-    if (error != SQLITE_DONE) {
-        return error;
+    (void)read_checked(cache, key, material, with_aux, &reading);
+    error = reading.error;
+    if (error == SQLITE_OK && reading.fault) {
+        error = cache_database_delete(&cache->database, reading.row.id);
     }
-    return sqlite3_changes(cache->database.handle) > 0 ? cache_database_delete(&cache->database, reading->row.id)
-                                                       : SQLITE_OK;
+    cache_arena_free(reading.row.arena);
+    return cache_database_end(&cache->database, error);
 }
 
-static void discard(struct cache *cache, const struct cache_key *key, const struct reading *reading)
+static void discard(struct cache *cache, const struct cache_key *key, const struct cache_bytes *material, bool with_aux,
+                    const char *fault)
 {
     char hex[33];
     cache_key_hex(key, hex);
     bool first = atomic_fetch_add(&cache->bad, 1) == 0;
     bool removable = !cache->database.read_only && !cache->writes_off;
     cache_say(cache, first ? CACHE_LOG_WARN : CACHE_LOG_INFO, "kernel cache %s: entry %s is not used: %s%s",
-              cache->path, hex, reading->fault, removable ? "; it is removed" : "");
-    if (!removable) {
-        return;
-    }
-    int error = cache_database_begin_write(&cache->database, CACHE_BUSY_MS);
-    if (error == SQLITE_OK) {
-        error = cache_database_end(&cache->database, delete_same_row(cache, reading));
-    }
+              cache->path, hex, fault, removable ? "; it is removed" : "");
+    int error = removable ? delete_if_bad(cache, key, material, with_aux) : SQLITE_OK;
     if (error != SQLITE_OK) {
         (void)cache_failed(cache, error, true, "remove a bad entry");
     }
@@ -198,10 +192,9 @@ enum cache_result cache_read(struct cache *cache, const struct cache_key *key, c
         if (reading.error != SQLITE_OK) {
             result = cache_failed(cache, reading.error, false, "read an entry");
         } else if (reading.fault) {
-            discard(cache, key, &reading);
+            discard(cache, key, material, with_aux, reading.fault);
         }
     }
-    sqlite3_value_free(reading.row_hash);
     return result;
 }
 

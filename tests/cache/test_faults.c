@@ -168,6 +168,31 @@ static void leftovers_under_a_new_id_do_no_harm(void **state)
     cache_close(cache);
 }
 
+/* While one process says that an entry is bad, another one removes it and stores a good one, under the same id. */
+static void heal_meanwhile(int level, const char *line, void *user)
+{
+    struct cache *other = user;
+    (void)level;
+    if (strstr(line, "is not used")) {
+        assert_int_equal(sample_get(other, 1, CODE_SIZE, NULL), CACHE_MISS);
+        assert_int_equal(sample_put(other, 1, CODE_SIZE), CACHE_OK);
+    }
+}
+
+static void a_good_entry_that_took_the_place_of_the_bad_one_stays(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache *other = open_filled(fixture, 2);
+    struct cache_options options = {.dir = fixture->dir, .log = heal_meanwhile, .log_user = other};
+    struct cache *cache = cache_open(&options);
+    (void)fixture_sql(fixture, "UPDATE kernel SET registers = 1000 WHERE id = 2");
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_MISS);
+    assert_int_equal(rows_of(fixture, "kernel"), 1);
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
+    cache_close(cache);
+    cache_close(other);
+}
+
 static int read_bad_entry(struct fixture *fixture)
 {
     struct cache_options options = fixture_options(fixture);
@@ -441,6 +466,7 @@ int main(void)
         WITH_FIXTURE(a_code_that_is_missing_makes_a_miss),
         WITH_FIXTURE(without_its_parts_an_entry_is_good),
         WITH_FIXTURE(leftovers_under_a_new_id_do_no_harm),
+        WITH_FIXTURE(a_good_entry_that_took_the_place_of_the_bad_one_stays),
         WITH_FIXTURE(a_bad_entry_that_cannot_be_removed_is_still_a_miss),
         WITH_FIXTURE(damaged_files_are_set_aside_once_with_one_warning),
         WITH_FIXTURE(an_emptied_file_is_filled_again),

@@ -421,6 +421,25 @@ static void a_single_lack_of_memory_at_any_allocation_is_survived(void **state)
     assert_true(n > 100 && last_seen >= 0);
 }
 
+static void on_a_network_file_system_shared_memory_is_not_even_tried(void **state)
+{
+    struct fixture *fixture = *state;
+    fill(fixture); /* with a log, as a local file that was moved there */
+    file_system_type = 0x6969;
+    plan.operation = SHARED_MAP;
+    plan.lasting = true;
+    plan.met = false;
+    plan.countdown = 0;
+    struct cache *cache = fixture_open(fixture);
+    assert_string_equal(cache_state(cache), "read-write");
+    assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
+    assert_int_equal(sample_put(cache, 100, CODE_SIZE), CACHE_OK);
+    cache_close(cache);
+    plan.countdown = -1;
+    file_system_type = 0xef53;
+    assert_false(plan.met);
+}
+
 /* ---- Really full -------------------------------------------------------------------------------------------------------- */
 
 static int fill_to_the_brim(struct fixture *fixture, const char *reason)
@@ -550,6 +569,7 @@ int main(void)
         IN_MEMORY(a_full_disk_stops_writing_and_is_said_once),
         IN_MEMORY(a_read_error_is_a_miss_that_names_the_file_once),
         IN_MEMORY(a_single_lack_of_memory_at_any_allocation_is_survived),
+        IN_MEMORY(on_a_network_file_system_shared_memory_is_not_even_tried),
         IN_MEMORY(a_full_file_system_keeps_what_it_has),
         IN_MEMORY(a_limit_on_the_size_of_files_keeps_what_there_is),
         IN_MEMORY(a_locked_file_costs_a_wait_and_no_more),

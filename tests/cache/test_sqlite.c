@@ -125,7 +125,7 @@ static void files_of_others_are_told_apart(void **state)
         {"CREATE TABLE kernel(id)", SQLITE_NOTADB, "not a kernel cache"},
         {"PRAGMA application_id = 5", SQLITE_NOTADB, "not a kernel cache"},
         {"PRAGMA application_id = 1734635617; CREATE TABLE kernel(id)", SQLITE_NOTADB, "schema 0"},
-        {"PRAGMA application_id = 1734635617; PRAGMA user_version = 1", SQLITE_CORRUPT, "schema is damaged"},
+        {"PRAGMA application_id = 1734635617; PRAGMA user_version = 1", SQLITE_CORRUPT, "tables are damaged"},
         {"PRAGMA application_id = 1734635617; PRAGMA user_version = 2", SQLITE_CORRUPT, "contents do not"},
         {"PRAGMA application_id = 1734635617; PRAGMA user_version = 2; CREATE TABLE meta(name, value);"
          "INSERT INTO meta VALUES('schema', 1)",
@@ -295,7 +295,11 @@ static void processes_that_open_at_once_make_one_database(void **state)
                 struct opened opened;
                 (void)close(start[1]);
                 bool ready = read(start[0], &byte, 1) == 0;
-                _exit(ready && open_as(fixture, &opened, false, false) == SQLITE_OK ? 0 : 1);
+                int error = open_as(fixture, &opened, false, false);
+                if (error != SQLITE_OK) {
+                    (void)fprintf(stderr, "# %d: %s\n", error, opened.why);
+                }
+                _exit(ready && error == SQLITE_OK ? 0 : 1);
             }
         }
         (void)close(start[0]);
