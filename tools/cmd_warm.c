@@ -2,6 +2,7 @@
  * gdpa-jit warm: compiles kernels into the cache ahead of their use, on any machine with NVRTC, for any architecture. What
  * is in the cache already is skipped, so a run that was interrupted goes on where it stopped.
  */
+#include "tools/bench_case.h"
 #include "tools/commands.h"
 #include "tools/entries.h"
 #include "tools/json.h"
@@ -29,6 +30,7 @@ static const struct option_row options[] = {
      .values = "minimal|default|activations|gdpa|hstu",
      .doc = "a named set for common uses"},
     {.name = "matrix", .kind = OPTION_REPEAT, .values = "NAME", .doc = "the kernels that `verify --matrix NAME` runs"},
+    {.name = "suite", .kind = OPTION_REPEAT, .values = "NAME", .doc = "the kernels that `bench --suite NAME` measures"},
     {.name = "arch",
      .kind = OPTION_REPEAT,
      .values = "LIST",
@@ -117,6 +119,29 @@ static bool collect_matrix(struct warm *warm, const char *name, const struct spe
     return matrix_specs(name, NULL, take_matrix_spec, &visit);
 }
 
+static bool collect_suite(struct warm *warm, const char *name, const struct spec_rules *rules, char *why,
+                          size_t why_size)
+{
+    const struct bench_suite *suite = bench_suite_find(name);
+    if (suite == NULL) {
+        bench_suite_unknown(name, why, why_size);
+        return false;
+    }
+    bool good = true;
+    for (size_t i = 0; good && suite->cases[i] != NULL; i++) {
+        struct bench_case one;
+        char *text = NULL;
+        good = bench_case_parse(suite->cases[i], &one, why, why_size);
+        if (good && tool_spec_text(&one.spec, &text) != GDPA_OK) {
+            snprintf(why, why_size, "%s: %s", suite->cases[i], gdpa_last_error());
+            good = false;
+        }
+        good = good && spec_list_add(&warm->list, text, name, rules, why, why_size);
+        free(text);
+    }
+    return good;
+}
+
 static bool collect(struct warm *warm, const struct spec_rules *rules, char *why, size_t why_size)
 {
     const struct args *args = &warm->tool->args;
@@ -133,6 +158,11 @@ static bool collect(struct warm *warm, const struct spec_rules *rules, char *why
     }
     for (size_t i = 0; (text = args_repeat(args, "matrix", i)) != NULL; i++) {
         if (!collect_matrix(warm, text, rules, why, why_size)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; (text = args_repeat(args, "suite", i)) != NULL; i++) {
+        if (!collect_suite(warm, text, rules, why, why_size)) {
             return false;
         }
     }
@@ -167,7 +197,7 @@ static int collect_specs(struct warm *warm)
         return tool_usage(warm->tool, "%s", why);
     }
     if (warm->list.count == 0 && warm->list.refused == 0) {
-        return tool_usage(warm->tool, "warm needs a spec, --file, --preset or --matrix");
+        return tool_usage(warm->tool, "warm needs a spec, --file, --preset, --matrix or --suite");
     }
     warm->failed = warm->list.refused;
     return EXIT_DONE;
@@ -553,9 +583,9 @@ const struct command command_warm = {
     .name = "warm",
     .summary = "compile kernels into the cache ahead of their use",
     .synopsis = "[OPTIONS] [SPEC...]",
-    .details = "Specs come from words, --file, --preset and --matrix. Commas give every combination, and `all` every\n"
-               "value of a choice: head_dim=64,128 activation=all. Kernels in the cache already are skipped. Needs\n"
-               "NVRTC, and no GPU when the specs or --arch say for which one.",
+    .details = "Specs come from words, --file, --preset, --matrix and --suite. Commas give every\n"
+               "combination, and `all` every value of a choice: head_dim=64,128 activation=all. Kernels in\n"
+               "the cache already are skipped. Needs NVRTC, and no GPU when the specs or --arch say for which one.",
     .options = options,
     .takes_specs = true,
     .examples = {"warm head_dim=64,128 activation=relu,silu causal=0,1 --arch sm_80,sm_90a",

@@ -19,6 +19,7 @@ const struct matrix_row matrices[] = {
     {"default", "every pair of options; what the committed records state"},
     {"portable", "the same kernels, all of the portable family, whatever the architecture offers"},
     {"small", "few kernels on tiny shapes, for compute-sanitizer"},
+    {"tiny", "fewer still, for the slowest of its tools"},
     {"public", "the shapes of the public benchmark, checked in samples"},
     {NULL, NULL},
 };
@@ -226,6 +227,28 @@ static bool visit_small(const char *arch, visit_fn visit, void *user)
     return true;
 }
 
+/* One of each kind of pipeline and of result; the architecture's own family and the portable one. */
+static const char *const tiny_kernels[] = {
+    "fwd head_dim=128 dtype=bf16 activation=fast_gelu",
+    "fwd head_dim=64 dtype=fp16 activation=relu causal layout_q=jagged layout_k=jagged",
+    "fwd head_dim=192 head_dim_v=128 dtype=bf16 out_dtype=fp32 activation=gelu window_left=64 layout_q=jagged",
+    "fwd head_dim=40 dtype=fp16 activation=silu unaligned",
+    "fwd head_dim=128 dtype=bf16 activation=fast_gelu layout_k=jagged family=portable",
+    "fwd head_dim=256 dtype=fp16 activation=relu causal align=top_left family=portable",
+};
+
+static bool visit_tiny(const char *arch, visit_fn visit, void *user)
+{
+    for (size_t i = 0; i < sizeof tiny_kernels / sizeof *tiny_kernels; i++) {
+        char text[MAX_TEXT];
+        snprintf(text, sizeof text, "%s%s%s", tiny_kernels[i], arch != NULL ? " arch=" : "", arch != NULL ? arch : "");
+        if (!visit(text, user)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool visit_public(const char *arch, visit_fn visit, void *user)
 {
     static const char *const activations[] = {"fast_gelu", "relu"};
@@ -250,6 +273,9 @@ bool matrix_specs(const char *name, const char *arch, bool (*visit)(const char *
     }
     if (strcmp(name, "small") == 0) {
         return visit_small(arch, visit, user);
+    }
+    if (strcmp(name, "tiny") == 0) {
+        return visit_tiny(arch, visit, user);
     }
     return strcmp(name, "public") == 0 && visit_public(arch, visit, user);
 }
@@ -310,7 +336,10 @@ unsigned long long matrix_shapes(const char *name, size_t index)
         return default_shapes(index);
     }
     if (strcmp(name, "small") == 0) {
-        return shape_bit("small") | shape_bit("small-gaps") | shape_bit("no-keys");
+        return shape_bit("small") | shape_bit("small-gaps") | shape_bit("small-ring") | shape_bit("no-keys");
+    }
+    if (strcmp(name, "tiny") == 0) {
+        return shape_bit("small-gaps") | shape_bit("small-ring");
     }
     return (1ULL << shape_count()) - shape_bit("public-q256-k256-fill1.0");
 }

@@ -250,6 +250,7 @@ static void sizes_are_what_a_run_can_afford(void **state)
     (void)state;
     assert_in_range(matrix_count("default"), 150, MOST_KERNELS);
     assert_in_range(matrix_count("small"), 20, 30);
+    assert_in_range(matrix_count("tiny"), 4, 8);
     assert_in_range(matrix_count("public"), 1, 4);
     assert_int_equal(matrix_count("none"), 0);
 }
@@ -285,6 +286,24 @@ static void small_has_every_activation_and_both_layouts(void **state)
         assert_true(activations[a]);
     }
     assert_true(layouts[1][1] && layouts[1][2] && layouts[2][1] && layouts[2][2]);
+    collected_free(collected);
+}
+
+static void tiny_has_both_families_types_and_layouts(void **state)
+{
+    (void)state;
+    struct collected *collected = collect("tiny", "sm_90a");
+    bool portable[2] = {false}, types[3] = {false}, jagged[2] = {false}, unaligned[2] = {false};
+    for (size_t i = 0; i < collected->count; i++) {
+        const gdpa_spec *spec = &collected->specs[i];
+        portable[spec->family == GDPA_FAMILY_PORTABLE] = true;
+        types[spec->dtype] = true;
+        jagged[spec->layout_q == GDPA_LAYOUT_JAGGED] = true;
+        unaligned[spec->unaligned != 0] = true;
+        assert_int_equal(matrix_shapes("tiny", i), 1ULL << shape_find("small-gaps") | 1ULL << shape_find("small-ring"));
+    }
+    assert_true(portable[0] && portable[1] && jagged[0] && jagged[1] && unaligned[0] && unaligned[1]);
+    assert_true(types[GDPA_DTYPE_BF16] && types[GDPA_DTYPE_FP16]);
     collected_free(collected);
 }
 
@@ -356,7 +375,7 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     assert_false(matrix_specs("defaults", NULL, stop_at_third, &seen));
     matrix_unknown("defaults", why, sizeof why);
     assert_string_equal(why,
-                        "unknown matrix defaults (did you mean default?); known are default, portable, small, public");
+                        "unknown matrix defaults (did you mean default?); known are default, portable, small, tiny, public");
 }
 
 int main(void)
@@ -371,6 +390,7 @@ int main(void)
         cmocka_unit_test(sizes_are_what_a_run_can_afford),
         cmocka_unit_test(portable_is_default_with_another_family),
         cmocka_unit_test(small_has_every_activation_and_both_layouts),
+        cmocka_unit_test(tiny_has_both_families_types_and_layouts),
         cmocka_unit_test(default_runs_every_general_shape_with_every_layout),
         cmocka_unit_test(public_runs_the_fourteen_public_shapes),
         cmocka_unit_test(a_visit_ends_when_it_is_told_to),
