@@ -244,7 +244,7 @@ static void set_facts(json_t *object, const struct kernel_result *result)
     json_set_integer(object, "smem", result->facts.smem_bytes);
     json_set_text(object, "gpu", result->gpu);
     json_set_text(object, "driver", result->driver);
-    json_set_text(object, "nvrtc", result->facts.nvrtc);
+    json_set_text(object, "nvrtc", result->facts.nvrtc[0] != 0 ? result->facts.nvrtc : NULL);
 }
 
 /* "fwd" or "bwd": the first word of a canonical text. */
@@ -255,14 +255,14 @@ static void set_pass(json_t *object, const char *spec)
     json_set_text(object, "pass", pass);
 }
 
-static void keep_record(struct verify *verify, const struct kernel_result *result)
+static void keep_record(struct verify *verify, size_t kernel, const struct kernel_result *result)
 {
     const char *path = args_text(&verify->tool->args, "record", NULL);
     if (path == NULL || verify->record_failed) {
         return;
     }
     if (result->facts.spec[0] == 0) {
-        tool_error(verify->tool, "not recorded: there is no kernel, and so no source to record");
+        tool_error(verify->tool, "not recorded: this GPU has no kernel %s", verify->texts[kernel]);
         return;
     }
     struct stat status;
@@ -271,7 +271,7 @@ static void keep_record(struct verify *verify, const struct kernel_result *resul
     json_t *record = json_object();
     json_set_text(record, "spec", result->facts.spec);
     set_pass(record, result->facts.spec);
-    json_set_text(record, "source", result->facts.source);
+    json_set_text(record, "source", result->facts.source[0] != 0 ? result->facts.source : NULL);
     set_facts(record, result);
     char date[11];
     record_date(date);
@@ -339,7 +339,7 @@ static bool on_done(size_t kernel, const struct kernel_result *result, void *use
     progress_hide(&verify->progress);
     pthread_mutex_unlock(&verify->tool->stderr_lock);
     print_result(verify, kernel, result);
-    keep_record(verify, result);
+    keep_record(verify, kernel, result);
     return !verify->record_failed;
 }
 

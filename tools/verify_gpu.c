@@ -4,6 +4,7 @@
 #include "tools/verify_gpu.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/nvml.h"
@@ -46,6 +47,24 @@ void kernel_facts_fill(gdpa_kernel *kernel, struct kernel_facts *facts)
     facts->registers = info.registers;
     facts->spill_bytes = info.spill_bytes;
     facts->smem_bytes = info.smem_static + info.smem_dynamic;
+}
+
+/* The canonical text for this GPU, as gdpa_kernel_info_get gives it once there is a kernel. */
+static void device_describe(void *self, const char *text, struct kernel_facts *facts)
+{
+    struct verify_gpu *gpu = self;
+    gdpa_spec spec = GDPA_SPEC_INIT;
+    char *canonical = NULL;
+    if (gdpa_spec_parse(text, &spec) != GDPA_OK) {
+        return;
+    }
+    if (spec.arch == 0) {
+        spec.arch = gpu->gpu.capability;
+    }
+    if (tool_spec_text(&spec, &canonical) == GDPA_OK) {
+        snprintf(facts->spec, sizeof facts->spec, "%s", canonical);
+    }
+    free(canonical);
 }
 
 static bool device_prepare(void *self, const char *spec, gdpa_spec *parsed, struct kernel_facts *facts)
@@ -132,6 +151,7 @@ void verify_gpu_init(struct verify_gpu *gpu, struct tool *tool, int ordinal)
         .alloc = device_alloc,
         .upload = device_upload,
         .download = device_download,
+        .describe = device_describe,
         .prepare = device_prepare,
         .launch = device_launch,
         .release = device_release,

@@ -28,11 +28,13 @@ struct kernel_facts {
 
 struct verify_device {
     void *self;
-    /* All but the last two: false, and why() tells the reason. */
+    /* Those that give a bool: false, and why() tells the reason. */
     bool (*open)(void *self);
     bool (*alloc)(void *self, size_t bytes, void **memory);
     bool (*upload)(void *self, void *to, const void *from, size_t bytes);
     bool (*download)(void *self, void *to, const void *from, size_t bytes);
+    /* Fills what is known without a compiler, spec alone: a kernel that cannot be made is recorded, too. */
+    void (*describe)(void *self, const char *spec, struct kernel_facts *facts);
     bool (*prepare)(void *self, const char *spec, gdpa_spec *parsed, struct kernel_facts *facts);
     bool (*launch)(void *self, const gdpa_args *args); /* the prepared kernel; returns when it has run */
     void (*release)(void *self, void *memory);

@@ -120,6 +120,7 @@ static void child_run(const struct worker_plan *plan, size_t first, send_fn send
         snprintf(result->gpu, sizeof result->gpu, "%s", device->gpu);
         snprintf(result->slug, sizeof result->slug, "%s", device->slug);
         snprintf(result->driver, sizeof result->driver, "%s", device->driver);
+        device->describe(device->self, plan->kernels[kernel].spec, &result->facts);
         usable = tell_begun(kernel, "", result, send, user);
         if (!usable) {
             break;

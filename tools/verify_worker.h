@@ -2,7 +2,7 @@
  * Runs the kernels of verify in child processes, so that one that crashes, loses the GPU or never ends costs only itself.
  *
  *     parent: forks, waits for messages with a limit of time for each case, kills, forks again after the bad kernel
- *     child:  opens the device, and for each kernel: prepare, then for each shape: make, run, judge, tell
+ *     child:  opens the device, and for each kernel: describe, prepare, then for each shape: make, run, judge, tell
  *
  * The parent must not have touched CUDA, and never does.
  */

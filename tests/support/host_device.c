@@ -88,6 +88,12 @@ bool host_spec_parse(const char *text, gdpa_spec *spec)
     return found.activation != 0;
 }
 
+static void host_describe(void *self, const char *text, struct kernel_facts *facts)
+{
+    (void)self;
+    snprintf(facts->spec, sizeof facts->spec, "%s", text);
+}
+
 static bool host_prepare(void *self, const char *text, gdpa_spec *parsed, struct kernel_facts *facts)
 {
     struct host_device *host = self;
@@ -95,7 +101,6 @@ static bool host_prepare(void *self, const char *text, gdpa_spec *parsed, struct
         return false;
     }
     host->faulty = host->fault_in == NULL || strstr(text, host->fault_in) != NULL;
-    snprintf(facts->spec, sizeof facts->spec, "%s", text);
     snprintf(facts->source, sizeof facts->source, "0123456789abcdef0123456789abcdef");
     facts->registers = 17;
     *parsed = host->spec;
@@ -275,6 +280,7 @@ void host_device_init(struct host_device *host, enum host_fault fault)
         .alloc = host_alloc,
         .upload = host_copy,
         .download = host_copy,
+        .describe = host_describe,
         .prepare = host_prepare,
         .launch = host_launch,
         .release = host_release,

@@ -209,6 +209,9 @@ static void a_kernel_that_cannot_be_made_is_reported(void **state)
     assert_false(log.results[0].good);
     assert_int_equal(log.results[0].cases, 0);
     assert_true(log.results[0].message[0] != 0);
+    /* What the record of the failure needs. */
+    assert_string_equal(log.results[0].facts.spec, "fwd act=unheard");
+    assert_string_equal(log.results[0].facts.source, "");
     assert_true(log.results[1].good);
 }
 
