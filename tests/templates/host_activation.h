@@ -19,7 +19,7 @@ struct host_approximation {
 struct host_activation {
     float (*value)(float x, float param);
     float (*derivative)(float x, float param);
-    /* activation_pack with activation_constants(scale, out_scale, param), whose epilogue goes to *epilogue. */
+    /* activation_pack as a kernel calls it, with activation_constants(scale, out_scale, param), whose epilogue goes to *epilogue. */
     uint32_t (*pack)(float score0, float score1, float scale, float out_scale, float param, float *epilogue);
 };
 
