@@ -18,9 +18,7 @@ namespace emu
 static constexpr uint32_t kGroupThreads = kWarpgroupWarps * kWarpLanes;
 static constexpr uint32_t kRows = 64;
 static constexpr uint32_t kDepthBytes = 32; // K of one instruction: 16 elements of 16 bits, 32 of 8
-static constexpr uint32_t kMostDepth = 32;
 static constexpr uint32_t kUnit = 16;
-static constexpr uint32_t kCoreBytes = 128;   // a core matrix: 8 rows of 16 bytes
 static const uint32_t kInFlight = 0x7fc0beef; // what accumulator registers hold meanwhile: a NaN
 
 /* The values of an accumulator with products under way, 128 threads x count. */
