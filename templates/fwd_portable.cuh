@@ -92,7 +92,8 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
 #pragma unroll
         for (int i = 0; i < 4; ++i) { // i % 2: upper or lower 8 rows; i / 2: lower or upper 8 keys
             const float(&pair)[4] = scores[m][2 * step + i / 2];
-            weights[m][i] = activation_pack(pair[i % 2 * 2], pair[i % 2 * 2 + 1], constants);
+            weights[m][i] = activation_pack(pair[i % 2 * 2] * activation_turn(constants),
+                                            pair[i % 2 * 2 + 1] * activation_turn(constants), constants);
         }
     }
 }

@@ -18,6 +18,7 @@
 #include "producer_sm90.cuh"
 #include "ptx/barrier.cuh"
 #include "ptx/fence.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/global_memory.cuh"
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/shared_memory.cuh"
@@ -125,10 +126,16 @@ struct Consumer {
      * costs tiles that need none 5 %.
      */
     template <bool kHide>
-    __device__ void activate_and_multiply(float (&output)[kOutputs], const float (&scores)[kScores], uint32_t work,
+    __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
                                           int32_t tile, bool accumulate, const ActivationConstants &constants) const
     {
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
+        if (kHide) {
+#pragma unroll
+            for (int i = 0; i < kScores; ++i) {
+                scores[i] *= activation_turn(constants);
+            }
+        }
         uint32_t weights[kKeySteps][4];
 #pragma unroll
         for (int slice = 0; slice < kSlices; ++slice) {
@@ -169,7 +176,7 @@ struct Consumer {
     __device__ bool sees_nothing(uint32_t work, int32_t tile) const
     {
         const int32_t first_row = static_cast<int32_t>(number) * 64;
-        bool nothing = first_row >= read_word(work + kWorkValidRows);
+        bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
         //@if masked
         const int64_t aligned_row = first_aligned_row(work);
         const int32_t key = tile * kBlockN;
@@ -183,13 +190,17 @@ struct Consumer {
         return nothing;
     }
 
-    /* Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. */
-    __device__ int32_t plain_end(uint32_t work, int32_t tile) const
+    /*
+     * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
+     * whose sign has to be turned, by a negative scale, take the slower way, too.
+     */
+    __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        if (static_cast<int32_t>(number) * 64 >= read_word(work + kWorkValidRows)) {
+        if (activation_turn(constants) < 0.0f ||
+            static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
             return tile;
         }
-        int64_t end_key = read_word(work + kWorkLengthK);
+        int64_t end_key = read_uniform_word(work + kWorkLengthK);
         //@if masked
         const int64_t aligned_row = first_aligned_row(work);
         //@endif
@@ -203,7 +214,7 @@ struct Consumer {
         end_key = behind_rightmost < end_key ? behind_rightmost : end_key;
         //@endif
         const int32_t end = static_cast<int32_t>(end_key < 0 ? 0 : end_key) / kBlockN;
-        const int32_t end_tile = read_word(work + kWorkEndTile);
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
         return end < tile ? tile : end < end_tile ? end : end_tile;
     }
 
@@ -211,8 +222,8 @@ struct Consumer {
     /* Where this warpgroup's first row stands among the keys. */
     __device__ int64_t first_aligned_row(uint32_t work) const
     {
-        return read_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64) +
-               key_offset(read_word(work + kWorkLengthQ), read_word(work + kWorkLengthK));
+        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64) +
+               key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
     }
     //@endif
 
@@ -220,7 +231,7 @@ struct Consumer {
     __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
     {
         const int64_t key = static_cast<int64_t>(tile) * kBlockN + slice * kSliceN + lane() % 4 * 2;
-        const int64_t last = read_word(work + kWorkLengthK) - 1 - key;
+        const int64_t last = read_uniform_word(work + kWorkLengthK) - 1 - key;
 #pragma unroll
         for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
             int64_t highest = last;
@@ -259,7 +270,7 @@ struct Consumer {
     /* Writes the rows that exist, and gives the query tile back. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
-        const int32_t valid_rows = read_word(work + kWorkValidRows);
+        const int32_t valid_rows = read_uniform_word(work + kWorkValidRows);
         //@if out_fp32
         float *target = static_cast<float *>(params->o) + ld_shared_b64(work + kWorkOffset);
 #pragma unroll
@@ -369,8 +380,10 @@ struct Consumer {
             release_tile(shared.keys_empty(tile_place.slot()));
             activate_and_multiply<true>(output, scores, work, tile, accumulate, constants);
         } else {
-            release_tile(shared.keys_empty(tile_place.slot()));
+            // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
             mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
+            bar_sync(1 + number, kWarpgroupThreads);
+            release_tile(shared.keys_empty(tile_place.slot()));
         }
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
@@ -384,19 +397,19 @@ struct Consumer {
         while (true) {
             mbarrier_wait_parity(shared.queries_full(query_place.slot()), query_place.phase());
             const uint32_t work = shared.work(query_place.slot());
-            if (read_word(work + kWorkValidRows) == 0) {
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
             float output[kOutputs];
             bool started = false;
-            int32_t tile = read_word(work + kWorkFirstTile);
+            int32_t tile = read_uniform_word(work + kWorkFirstTile);
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
-                for (const int32_t end = plain_end(work, tile); tile < end; ++tile) {
+                for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
                     plain_tile(output, started, constants);
                     started = true;
                 }
-                if (tile >= read_word(work + kWorkEndTile)) {
+                if (tile >= read_uniform_word(work + kWorkEndTile)) {
                     break;
                 }
                 started = other_tile(output, work, tile, started, constants) || started;
@@ -425,7 +438,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         prefetch_tensormap(&params.v_map);
     }
     bar_sync_0();
-    const uint32_t warpgroup = tid_x() / kWarpgroupThreads;
+    const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {
         setmaxnreg_dec<kProducerRegisters>();
         if (tid_x() < 32) {

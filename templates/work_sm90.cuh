@@ -15,6 +15,7 @@
 #include "params.h"
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared_memory.cuh"
+#include "ptx/warp.cuh"
 #include "types.cuh"
 
 constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 query rows each; warpgroup 0 feeds them
@@ -151,6 +152,12 @@ __device__ inline void write_word(uint32_t address, int32_t value)
 __device__ inline int32_t read_word(uint32_t address)
 {
     return static_cast<int32_t>(ld_shared_b32(address));
+}
+
+/* The same for all lanes, and known to be so: what depends on it can live in uniform registers. By whole warps. */
+__device__ inline int32_t read_uniform_word(uint32_t address)
+{
+    return static_cast<int32_t>(shfl_sync_idx(ld_shared_b32(address), 0));
 }
 
 #endif

@@ -20,10 +20,10 @@ __device__ inline TailConstants tail_constants(float size)
     return {kTailP1 * size, kTailP2 * size * size, kTailP3 * size * size * size};
 }
 
-__device__ inline float tail_bracket(float t, float sign, const TailConstants &constants)
+__device__ inline float tail_bracket(float t, const TailConstants &constants)
 {
     const float p = fma_rn_f32(fma_rn_f32(fma_rn_f32(constants.p3, t, constants.p2), t, constants.p1), t, kTailP0);
-    return fma_rn_f32(ex2_approx_ftz_f32(p), -2.0f * sign, sign);
+    return fma_rn_f32(ex2_approx_ftz_f32(p), -2.0f, 1.0f);
 }
 
 #include "activation/tail.cuh"

@@ -41,6 +41,11 @@ __device__ inline ActivationConstants activation_constants(float scale, float ou
     return {kGeluK0 * size, kGeluK1 * size * size * size, half_scale, epilogue};
 }
 
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return 1.0f;
+}
+
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)
 {
     const float u = score * fma_rn_f32(constants.cubic, score * score, constants.linear);

@@ -40,6 +40,11 @@ __device__ inline ActivationConstants activation_constants(float scale, float ou
     return {scale, out_scale};
 }
 
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return 1.0f;
+}
+
 __device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
 {
     //@if bf16

@@ -39,6 +39,11 @@ __device__ inline ActivationConstants activation_constants(float scale, float ou
     //@endif
 }
 
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return 1.0f;
+}
+
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)
 {
     const float half = score * constants.half_scale;

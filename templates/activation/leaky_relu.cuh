@@ -14,6 +14,8 @@ __device__ inline float activation_derivative(float x, float param)
     return x > 0.0f ? 1.0f : param;
 }
 
-#include "activation/scaled.cuh"
+constexpr int kDegree = 1;
+
+#include "activation/homogeneous.cuh"
 
 #endif

@@ -17,6 +17,8 @@ __device__ inline float activation_derivative(float x, float param)
     return 2.0f * max_nan_f32(x, 0.0f);
 }
 
-#include "activation/scaled.cuh"
+constexpr int kDegree = 2;
+
+#include "activation/homogeneous.cuh"
 
 #endif

@@ -2,8 +2,8 @@
  * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
  *
  * An activation file defines activation_value and activation_derivative and includes this file, or defines
- * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
- * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
+ * ActivationConstants, activation_constants, activation_turn and activation_pack by itself to fold constants or to work on packed
+ * numbers. Kernels call only those: P = pack(...), and O is multiplied once by `epilogue` at the end.
  */
 #ifndef GDPA_ACTIVATION_SCALED_CUH
 #define GDPA_ACTIVATION_SCALED_CUH
@@ -19,6 +19,12 @@ struct ActivationConstants {
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
     return {scale, param, out_scale};
+}
+
+/* What the scores are to be multiplied by before activation_pack: 1, or -1. */
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return 1.0f;
 }
 
 /* Two raw scores -> two packed elements of P, `score0` in the lower half. */

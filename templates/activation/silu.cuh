@@ -22,13 +22,13 @@ __device__ inline TailConstants tail_constants(float size)
     return {-1.4426950408889634f * size};
 }
 
-__device__ inline float tail_bracket(float t, float sign, const TailConstants &constants)
+__device__ inline float tail_bracket(float t, const TailConstants &constants)
 {
     const float e = ex2_approx_ftz_f32(t * constants.exponent);
     float q = fma_rn_f32(kQuotient3, e, kQuotient2);
     q = fma_rn_f32(q, e, kQuotient1);
     q = fma_rn_f32(q, e, kQuotient0);
-    return fma_rn_f32(q * e, -2.0f * sign, sign);
+    return fma_rn_f32(q * e, -2.0f, 1.0f);
 }
 
 #include "activation/logistic.cuh"

@@ -14,6 +14,8 @@ __device__ inline float activation_derivative(float x, float param)
     return x + x;
 }
 
-#include "activation/scaled.cuh"
+constexpr int kDegree = 2;
+
+#include "activation/homogeneous.cuh"
 
 #endif
