@@ -82,7 +82,7 @@ TEST_FAKES := $(patsubst tests/support/%.c,$(BUILD)/tests/lib%.so,$(wildcard tes
 SUPPORT_OBJECTS := $(call objects_of,$(filter-out tests/support/fake_%.c,$(wildcard tests/support/*.c)))
 test_programs = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard $(addsuffix /test_*.c,$(addprefix tests/,$(1)))))
 # tests/emu/emu.mk may append programs that follow the same protocol (cmocka).
-TEST_PROGRAMS := $(call test_programs,gen cache runtime tools templates support)
+TEST_PROGRAMS := $(call test_programs,gen cache runtime tools templates support hardware)
 SANITIZED_TEST_PROGRAMS := $(TEST_PROGRAMS)
 THREAD_TEST_PROGRAMS := $(call test_programs,cache runtime)
 GPU_TEST_PROGRAMS := $(call test_programs,gpu)
@@ -191,7 +191,7 @@ $$(BUILD)/tests/$(1)/test_%: $$(BUILD)/obj/tests/$(1)/test_%.o $$(BUILD)/tests/l
 	@mkdir -p $$(@D)
 	$$(link_test)
 endef
-$(foreach folder,runtime tools templates gpu,$(eval $(call test_rule,$(folder))))
+$(foreach folder,runtime tools templates hardware gpu,$(eval $(call test_rule,$(folder))))
 
 -include tests/emu/emu.mk
 
@@ -254,6 +254,14 @@ run-tests-address: all $(SANITIZED_TEST_PROGRAMS) $(TEST_FAKES)
 	    UBSAN_OPTIONS=print_stacktrace=1 $(RUN_TESTS) $(SANITIZED_TEST_PROGRAMS) $(SANITIZED_SHELL_TESTS)
 run-tests-thread: $(THREAD_TEST_PROGRAMS) $(TEST_FAKES)
 	@TSAN_OPTIONS=suppressions=$(SUPPRESSIONS)/thread.txt $(RUN_TESTS) $(THREAD_TEST_PROGRAMS)
+
+hardware-check: ## every kernel of today has a passing record of a GPU (tests/hardware), or a reason why not
+	@scripts/setup.sh --tests
+	$(SUBMAKE) run-hardware-check
+
+.PHONY: hardware-check run-hardware-check
+run-hardware-check: $(BUILD)/tests/hardware/test_record
+	@$<
 
 sanitize-gpu: ## compute-sanitizer (memcheck, racecheck, synccheck, initcheck) over the small matrix
 	@scripts/setup.sh
