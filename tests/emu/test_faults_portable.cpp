@@ -116,7 +116,7 @@ static const Fault faults[] = {
      "    // Without any key tile the query",
      "    if (tid_x() % 32 < 16) {\n        bar_sync_0();\n    }\n    // Without any key tile the query",
      long_shape,
-     {"lanes diverge", "bar.sync"}},
+     {"lanes diverge", "sync"}},
     {"warps_disagree_on_a_barrier",
      causal_spec,
      "    // Without any key tile the query",
