@@ -24,8 +24,12 @@ enum {
     SM_REGISTERS = 65536,
     FEWEST_REGISTERS = 24,
     MOST_REGISTERS = 256,
-    /* Addresses, loop state and temporaries of the activation in a consumer, as ptxas reports them. */
+    /*
+     * Addresses, loop state and temporaries of the activation in a consumer. Where there are more registers, ptxas also keeps
+     * descriptors in them, and spills something else rather than compute those anew.
+     */
     OTHER_REGISTERS = 24,
+    OTHER_REGISTERS_OF_MANY = 64,
 };
 
 /* Widths that templates/ptx has wgmma for. */
@@ -66,7 +70,8 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
 static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
     (void)spec;
-    return plan->block_n / 2 + plan->value_columns / 2 + OTHER_REGISTERS;
+    bool many = plan->consumer_registers > SM_REGISTERS / 384;
+    return plan->block_n / 2 + plan->value_columns / 2 + (many ? OTHER_REGISTERS_OF_MANY : OTHER_REGISTERS);
 }
 
 static bool has_wgmma_width(const gdpa_spec *spec, const struct kernel_plan *plan, int32_t width)
@@ -129,27 +134,22 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
 static const struct rung {
     int32_t consumers, block_n, stages, query_stages;
 } ladder[] = {
-    {3, 128, 2, 2}, {3, 128, 2, 1}, {2, 128, 2, 1}, {3, 96, 2, 1}, {2, 96, 2, 1}, {2, 80, 2, 1}, {2, 64, 2, 1},
+    {3, 128, 2, 2}, {3, 128, 2, 1}, {3, 96, 2, 1}, {2, 128, 2, 1}, {2, 96, 2, 1}, {2, 64, 2, 1},
 };
 
 /*
  * Keys of a slice: the product of a slice runs under the activation of the next one. Activations that are over before the product
- * want few, long products; dear ones the finest grain (docs/kernels.md).
+ * want few, long products; dear ones a finer grain (docs/kernels.md).
  */
 static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reasons)
 {
-    int32_t slice = 16;
+    int32_t slice = 32;
     switch (activation) {
     case GDPA_ACTIVATION_IDENTITY:
     case GDPA_ACTIVATION_RELU:
     case GDPA_ACTIVATION_RELU_SQUARE:
     case GDPA_ACTIVATION_SQUARE:
         slice = 64;
-        break;
-    case GDPA_ACTIVATION_LEAKY_RELU:
-    case GDPA_ACTIVATION_HARDSWISH:
-    case GDPA_ACTIVATION_FAST_SILU:
-        slice = 32;
         break;
     }
     while (block_n % slice != 0) {
