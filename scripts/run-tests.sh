@@ -83,6 +83,11 @@ for result in "$folder"/*.result; do
     fi
 done
 
+skips=$(grep -hE '^(not )?ok [0-9]+ .*# *SKIP' "$folder"/*.log 2>/dev/null | sed -E 's/^(not )?ok [0-9]+ (- )?/  /')
+if [ -n "$skips" ]; then
+    printf '\nskipped:\n%s\n' "$skips"
+fi
+
 set -- "$folder"/*.result
 if [ ! -e "$1" ]; then
     echo "run-tests.sh: no test was run" >&2

@@ -39,6 +39,12 @@ shows_why() {
     closes 1 '1 passed, 1 failed, 0 skipped' ./fails && grep -q '^# because of this' "$scratch/output"
 }
 
+names_the_skipped() {
+    closes 0 '1 passed, 0 failed, 1 skipped' ./skips && grep -q '^skipped:' "$scratch/output" &&
+        grep -q '^  # SKIP two' "$scratch/output"
+}
+
+tap_test skipped_test_is_named names_the_skipped
 tap_test passing_tests_are_counted_over_programs closes 0 '3 passed, 0 failed, 1 skipped' ./good ./skips
 tap_test failing_test_is_counted_and_its_output_shown shows_why
 tap_test crash_is_a_failure closes 1 '1 passed, 1 failed, 0 skipped' ./crashes
