@@ -151,6 +151,7 @@ struct cache_database {
 };
 
 #define CACHE_BUSY_MS 250
+#define CACHE_CHECKPOINT_PAGES 1000 /* what SQLite does by itself */
 #define CACHE_BUSY_CREATE_MS 2000
 
 /*

@@ -5,27 +5,16 @@
  * Longer runs: GDPAJIT_TEST_KILLS (rounds, 50 by default) and GDPAJIT_TEST_SEEDS (300 by default,
  * 60 with a sanitizer).
  */
+#include "tests/support/cache_file_system.h"
 #include "tests/support/cache_fixture.h"
 
 #include <signal.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define CODE_SIZE 20000
+#define CODE_SIZE ((size_t)20000)
 #define ENTRIES 30
-
-/* Stands in for the one of libc. */
-static uint64_t file_system_type = 0xef53;
-
-int fstatfs(int fd, struct statfs *status)
-{
-    (void)fd;
-    memset(status, 0, sizeof *status);
-    status->f_type = (__typeof__(status->f_type))file_system_type;
-    return 0;
-}
 
 /* ---- Killed ------------------------------------------------------------------------------------------------------------ */
 
@@ -68,7 +57,8 @@ static void after_a_kill_at_any_moment_every_entry_is_whole_or_absent(void **sta
     uint64_t random = 1;
     unsigned found = 0;
     for (unsigned round = 0; round < rounds; round++) {
-        file_system_type = round % 4 == 3 ? 0x6969 : 0xef53; /* a rollback journal in every fourth round */
+        file_system_type =
+            round % 4 == 3 ? NETWORK_FILE_SYSTEM : LOCAL_FILE_SYSTEM; /* a rollback journal in every fourth round */
         pid_t workers[2];
         for (int i = 0; i < 2; i++) {
             workers[i] = start_worker(fixture, random_next(&random));
@@ -94,7 +84,7 @@ static void after_a_kill_at_any_moment_every_entry_is_whole_or_absent(void **sta
         assert_int_equal(fixture_sql(fixture, "SELECT count(*) FROM kernel WHERE id NOT IN (SELECT id FROM code)"), 0);
         cache_close(cache);
     }
-    file_system_type = 0xef53;
+    file_system_type = LOCAL_FILE_SYSTEM;
     assert_true(found > rounds); /* the workers did get somewhere */
     assert_int_equal(fixture->lines, 0);
 }

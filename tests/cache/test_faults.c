@@ -31,56 +31,57 @@ static int64_t rows_of(const struct fixture *fixture, const char *table)
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------------ */
 
+/* Entry 2 (number 1). What the schema forbids cannot come from here; files of raw bytes are further below. */
+static const char *const changes[] = {
+    "kernel SET row_hash = CAST(row_hash || x'00' AS BLOB)",
+    "kernel SET row_hash = CAST(substr(row_hash, 1, 15) || x'00' AS BLOB)",
+    "kernel SET code_hash = CAST(x'00' || substr(code_hash, 2) AS BLOB)",
+    "kernel SET code_hash = x''",
+    "kernel SET code_size = code_size - 1",
+    "kernel SET code_size = -1",
+    "kernel SET code_size = 9223372036854775807",
+    "kernel SET arch = arch + 10",
+    "kernel SET arch = arch + 4294967296",
+    "kernel SET registers = registers + 1",
+    "kernel SET spill_bytes = spill_bytes + 4",
+    "kernel SET stack_bytes = 0",
+    "kernel SET smem_static = smem_static | 1",
+    "kernel SET smem_dynamic = -smem_dynamic",
+    "kernel SET threads = threads * 2",
+    "kernel SET generate_ms = generate_ms * 1.0000000000000002",
+    "kernel SET compile_ms = compile_ms + 0.5",
+    "kernel SET name = name || 'x'",
+    "kernel SET name = ''",
+    "kernel SET spec = replace(spec, 'relu', 'gelu')",
+    "kernel SET target = 'sm_90'",
+    "kernel SET nvrtc = '12.9'",
+    "kernel SET nvrtc = '13.0' || char(0)",
+    "kernel SET source_hash = upper(source_hash)",
+    "kernel SET material = CAST(x'00' || substr(material, 2) AS BLOB)",
+    "kernel SET material = substr(material, 1, length(material) - 1)",
+    "kernel SET spec = target, target = spec",
+    "kernel SET registers = threads, threads = registers",
+    "code SET data = CAST(x'00' || substr(data, 2) AS BLOB)",
+    "code SET data = CAST(substr(data, 1, length(data) - 1) || x'ff' AS BLOB)",
+    "code SET data = substr(data, 1, 4999)",
+    "code SET data = CAST(data || x'00' AS BLOB)",
+    "code SET data = x''",
+    "code SET data = zeroblob(5000)",
+    "aux SET kind = 7 - kind",
+    "aux SET codec = 0",
+    "aux SET codec = 2",
+    "aux SET raw_size = raw_size + 1",
+    "aux SET raw_size = 1099511627776",
+    "aux SET raw_size = -raw_size - 1",
+    "aux SET hash = zeroblob(16)",
+    "aux SET hash = x''",
+    "aux SET data = CAST(data || x'00' AS BLOB)",
+    "aux SET data = x''",
+};
+
 static void any_changed_value_of_an_entry_is_a_counted_miss_that_heals(void **state)
 {
     struct fixture *fixture = *state;
-    /* Entry 2 (number 1). What the schema forbids cannot come from here; files of raw bytes are further below. */
-    static const char *const changes[] = {
-        "kernel SET row_hash = CAST(row_hash || x'00' AS BLOB)",
-        "kernel SET row_hash = CAST(substr(row_hash, 1, 15) || x'00' AS BLOB)",
-        "kernel SET code_hash = CAST(x'00' || substr(code_hash, 2) AS BLOB)",
-        "kernel SET code_hash = x''",
-        "kernel SET code_size = code_size - 1",
-        "kernel SET code_size = -1",
-        "kernel SET code_size = 9223372036854775807",
-        "kernel SET arch = arch + 10",
-        "kernel SET arch = arch + 4294967296",
-        "kernel SET registers = registers + 1",
-        "kernel SET spill_bytes = spill_bytes + 4",
-        "kernel SET stack_bytes = 0",
-        "kernel SET smem_static = smem_static | 1",
-        "kernel SET smem_dynamic = -smem_dynamic",
-        "kernel SET threads = threads * 2",
-        "kernel SET generate_ms = generate_ms * 1.0000000000000002",
-        "kernel SET compile_ms = compile_ms + 0.5",
-        "kernel SET name = name || 'x'",
-        "kernel SET name = ''",
-        "kernel SET spec = replace(spec, 'relu', 'gelu')",
-        "kernel SET target = 'sm_90'",
-        "kernel SET nvrtc = '12.9'",
-        "kernel SET nvrtc = '13.0' || char(0)",
-        "kernel SET source_hash = upper(source_hash)",
-        "kernel SET material = CAST(x'00' || substr(material, 2) AS BLOB)",
-        "kernel SET material = substr(material, 1, length(material) - 1)",
-        "kernel SET spec = target, target = spec",
-        "kernel SET registers = threads, threads = registers",
-        "code SET data = CAST(x'00' || substr(data, 2) AS BLOB)",
-        "code SET data = CAST(substr(data, 1, length(data) - 1) || x'ff' AS BLOB)",
-        "code SET data = substr(data, 1, 4999)",
-        "code SET data = CAST(data || x'00' AS BLOB)",
-        "code SET data = x''",
-        "code SET data = zeroblob(5000)",
-        "aux SET kind = 7 - kind",
-        "aux SET codec = 0",
-        "aux SET codec = 2",
-        "aux SET raw_size = raw_size + 1",
-        "aux SET raw_size = 1099511627776",
-        "aux SET raw_size = -raw_size - 1",
-        "aux SET hash = zeroblob(16)",
-        "aux SET hash = x''",
-        "aux SET data = CAST(data || x'00' AS BLOB)",
-        "aux SET data = x''",
-    };
     for (unsigned i = 0; i < COUNT_OF(changes); i++) {
         struct cache *cache = open_filled(fixture, 4);
         char sql[256];
@@ -217,68 +218,65 @@ static void a_bad_entry_that_cannot_be_removed_is_still_a_miss(void **state)
 
 /* ---- Files at rest ---------------------------------------------------------------------------------------------------- */
 
-static void zero_header(unsigned char *bytes, size_t *size)
+struct contents {
+    unsigned char *bytes;
+    size_t size;
+};
+
+static void zero_header(struct contents *file)
 {
-    memset(bytes, 0, *size < 100 ? *size : 100);
+    memset(file->bytes, 0, file->size < 100 ? file->size : 100);
 }
 
-static void zero_everything(unsigned char *bytes, size_t *size)
+static void zero_everything(struct contents *file)
 {
-    memset(bytes, 0, *size);
+    memset(file->bytes, 0, file->size);
 }
 
-static void write_text(unsigned char *bytes, size_t *size)
+static void write_text(struct contents *file)
 {
-    memset(bytes, 'x', *size);
-    bytes[*size - 1] = '\n';
+    memset(file->bytes, 'x', file->size);
+    file->bytes[file->size - 1] = '\n';
 }
 
-static void halve(unsigned char *bytes, size_t *size)
+static void halve(struct contents *file)
 {
-    (void)bytes;
-    *size /= 2;
+    file->size /= 2;
 }
 
-static void keep_one_page(unsigned char *bytes, size_t *size)
+static void keep_one_page(struct contents *file)
 {
-    (void)bytes;
-    *size = 8192;
+    file->size = 8192;
 }
 
-static void keep_half_a_page(unsigned char *bytes, size_t *size)
+static void keep_half_a_page(struct contents *file)
 {
-    (void)bytes;
-    *size = 4096;
+    file->size = 4096;
 }
 
-static void damage_the_schema(unsigned char *bytes, size_t *size)
+static void damage_the_schema(struct contents *file)
 {
-    (void)size;
-    memset(bytes + 4096, 0x5a, 4096);
+    memset(file->bytes + 4096, 0x5a, 4096);
 }
 
-static void claim_another_application(unsigned char *bytes, size_t *size)
+static void claim_another_application(struct contents *file)
 {
-    (void)size;
-    bytes[68] ^= 0xff;
+    file->bytes[68] ^= 0xff;
 }
 
-static void claim_a_later_schema(unsigned char *bytes, size_t *size)
+static void claim_a_later_schema(struct contents *file)
 {
-    (void)size;
-    bytes[63] = 228;
+    file->bytes[63] = 228;
 }
 
-static void claim_another_encoding(unsigned char *bytes, size_t *size)
+static void claim_another_encoding(struct contents *file)
 {
-    (void)size;
-    bytes[59] = 2;
+    file->bytes[59] = 2;
 }
 
-static void claim_a_later_write_format(unsigned char *bytes, size_t *size)
+static void claim_a_later_write_format(struct contents *file)
 {
-    (void)size;
-    bytes[18] = 9;
+    file->bytes[18] = 9;
 }
 
 static void assert_works(struct fixture *fixture, struct cache *cache)
@@ -298,24 +296,24 @@ static void assert_works(struct fixture *fixture, struct cache *cache)
 static void damaged_files_are_set_aside_once_with_one_warning(void **state)
 {
     struct fixture *fixture = *state;
-    static void (*const damages[])(unsigned char *bytes, size_t *size) = {zero_header,
-                                                                          zero_everything,
-                                                                          write_text,
-                                                                          halve,
-                                                                          keep_one_page,
-                                                                          damage_the_schema,
-                                                                          keep_half_a_page,
-                                                                          claim_another_application,
-                                                                          claim_another_encoding,
-                                                                          claim_a_later_write_format,
-                                                                          claim_a_later_schema};
+    static void (*const damages[])(struct contents * file) = {zero_header,
+                                                              zero_everything,
+                                                              write_text,
+                                                              halve,
+                                                              keep_one_page,
+                                                              damage_the_schema,
+                                                              keep_half_a_page,
+                                                              claim_another_application,
+                                                              claim_another_encoding,
+                                                              claim_a_later_write_format,
+                                                              claim_a_later_schema};
     for (size_t i = 0; i < COUNT_OF(damages); i++) {
         fill(fixture, 20);
-        size_t size;
-        unsigned char *bytes = file_read(fixture->file, &size);
-        damages[i](bytes, &size);
-        file_write(fixture->file, bytes, size);
-        free(bytes);
+        struct contents file;
+        file.bytes = file_read(fixture->file, &file.size);
+        damages[i](&file);
+        file_write(fixture->file, file.bytes, file.size);
+        free(file.bytes);
         struct cache *cache = fixture_open(fixture);
         /* Damage may hide until it is met. */
         for (unsigned k = 0; k < 20; k++) {
@@ -379,26 +377,26 @@ static void a_log_left_by_another_database_does_no_harm(void **state)
 static void files_damaged_while_open_never_give_wrong_bytes(void **state)
 {
     struct fixture *fixture = *state;
-    static void (*const damages[])(unsigned char *bytes, size_t *size) = {zero_header, zero_everything, write_text,
-                                                                          halve, keep_one_page};
+    static void (*const damages[])(struct contents * file) = {zero_header, zero_everything, write_text, halve,
+                                                              keep_one_page};
     for (size_t i = 0; i < COUNT_OF(damages); i++) {
         fill(fixture, 40);
         struct cache *cache = fixture_open(fixture);
         assert_int_equal(sample_get(cache, 0, CODE_SIZE, NULL), CACHE_OK);
-        size_t size, before;
-        unsigned char *bytes = file_read(fixture->file, &size);
-        before = size;
-        damages[i](bytes, &size);
-        if (size < before) {
-            assert_int_equal(truncate(fixture->file, (off_t)size), 0);
+        struct contents damaged;
+        damaged.bytes = file_read(fixture->file, &damaged.size);
+        const size_t before = damaged.size;
+        damages[i](&damaged);
+        if (damaged.size < before) {
+            assert_int_equal(truncate(fixture->file, (off_t)damaged.size), 0);
         } else {
             /* In place: the same inode. */
             FILE *file = fopen(fixture->file, "r+b");
             assert_non_null(file);
-            assert_int_equal(fwrite(bytes, 1, size, file), size);
+            assert_int_equal(fwrite(damaged.bytes, 1, damaged.size, file), damaged.size);
             assert_int_equal(fclose(file), 0);
         }
-        free(bytes);
+        free(damaged.bytes);
         for (unsigned k = 0; k < 40; k++) {
             bool wrong = false;
             (void)sample_get(cache, k, CODE_SIZE, &wrong);

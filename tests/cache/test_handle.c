@@ -1,24 +1,13 @@
 /*
  * The handle: its states, read-only folders and files, files that are removed or replaced while open, forks.
  */
+#include "tests/support/cache_file_system.h"
 #include "tests/support/cache_fixture.h"
 
 #include <fcntl.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Stands in for the one of libc. */
-static uint64_t file_system_type = 0xef53;
-
-int fstatfs(int fd, struct statfs *status)
-{
-    (void)fd;
-    memset(status, 0, sizeof *status);
-    status->f_type = (__typeof__(status->f_type))file_system_type;
-    return 0;
-}
 
 static void fill(struct fixture *fixture, unsigned count)
 {
@@ -337,7 +326,7 @@ static void on_a_network_file_system_everything_works_without_a_log(void **state
 {
     struct fixture *fixture = *state;
     fill(fixture, 3);
-    file_system_type = 0x6969;
+    file_system_type = NETWORK_FILE_SYSTEM;
     struct cache *cache = fixture_open(fixture);
     assert_string_equal(cache_state(cache), "read-write");
     for (unsigned i = 0; i < 6; i++) {
@@ -347,7 +336,7 @@ static void on_a_network_file_system_everything_works_without_a_log(void **state
         assert_int_equal(count_names(fixture->dir, CACHE_FILE_NAME "-shm"), 0);
     }
     cache_close(cache);
-    file_system_type = 0xef53;
+    file_system_type = LOCAL_FILE_SYSTEM;
     assert_int_equal(fixture_sql(fixture, "SELECT sum(hits) FROM use"), 6);
     cache = fixture_open(fixture);
     assert_int_equal(sample_get(cache, 5, 5000, NULL), CACHE_OK);

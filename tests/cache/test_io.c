@@ -5,29 +5,18 @@
  * Faults come from a layer between SQLite and its own file layer, and from an allocator of SQLite that fails once.
  */
 #define _GNU_SOURCE /* unshare */
+#include "tests/support/cache_file_system.h"
 #include "tests/support/cache_fixture.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #define CODE_SIZE 9000
 #define ENTRIES 5
-
-/* Stands in for the one of libc. */
-static uint64_t file_system_type = 0xef53;
-
-int fstatfs(int fd, struct statfs *status)
-{
-    (void)fd;
-    memset(status, 0, sizeof *status);
-    status->f_type = (__typeof__(status->f_type))file_system_type;
-    return 0;
-}
 
 /* ---- The layer of faults ------------------------------------------------------------------------------------------ */
 
@@ -323,7 +312,7 @@ static void fault_at_every_call(struct fixture *fixture, enum operation operatio
         fixture_forget_log(fixture);
         assert_nothing_lost(fixture, what);
         /* Without a log some operations are never called. */
-        assert_true(plan.met || n > 0 || file_system_type != 0xef53);
+        assert_true(plan.met || n > 0 || file_system_type != LOCAL_FILE_SYSTEM);
     }
     free(filled);
 }
@@ -332,23 +321,23 @@ static void errors_of_the_disk_at_any_call_lose_nothing(void **state)
 {
     struct fixture *fixture = *state;
     for (int network = 0; network < 2; network++) {
-        file_system_type = network ? 0x6969 : 0xef53;
+        file_system_type = network ? NETWORK_FILE_SYSTEM : LOCAL_FILE_SYSTEM;
         for (int i = 0; i < 2 * OPERATIONS; i++) {
             fault_at_every_call(fixture, (enum operation)(i / 2), i % 2, SQLITE_IOERR_WRITE);
         }
     }
-    file_system_type = 0xef53;
+    file_system_type = LOCAL_FILE_SYSTEM;
 }
 
 static void a_full_disk_at_any_write_loses_nothing(void **state)
 {
     struct fixture *fixture = *state;
     for (int network = 0; network < 2; network++) {
-        file_system_type = network ? 0x6969 : 0xef53;
+        file_system_type = network ? NETWORK_FILE_SYSTEM : LOCAL_FILE_SYSTEM;
         fault_at_every_call(fixture, WRITE, false, SQLITE_FULL);
         fault_at_every_call(fixture, WRITE, true, SQLITE_FULL);
     }
-    file_system_type = 0xef53;
+    file_system_type = LOCAL_FILE_SYSTEM;
 }
 
 static void a_full_disk_stops_writing_and_is_said_once(void **state)
@@ -421,11 +410,33 @@ static void a_single_lack_of_memory_at_any_allocation_is_survived(void **state)
     assert_true(n > 100 && last_seen >= 0);
 }
 
+static void a_hit_waits_for_no_sync(void **state)
+{
+    struct fixture *fixture = *state;
+    fill(fixture);
+    struct cache *cache = fixture_open(fixture);
+    plan.operation = SYNC;
+    plan.lasting = true;
+    plan.met = false;
+    plan.countdown = 0;
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        assert_int_equal(sample_get(cache, i, CODE_SIZE, NULL), CACHE_OK);
+    }
+    assert_false(plan.met);
+    assert_int_equal(fixture_sql(fixture, "SELECT sum(hits) FROM use"), ENTRIES);
+    plan.countdown = 0;
+    /* What is stored is synced as ever. */
+    (void)sample_put(cache, 100, CODE_SIZE);
+    cache_close(cache);
+    plan.countdown = -1;
+    assert_true(plan.met);
+}
+
 static void on_a_network_file_system_shared_memory_is_not_even_tried(void **state)
 {
     struct fixture *fixture = *state;
     fill(fixture); /* with a log, as a local file that was moved there */
-    file_system_type = 0x6969;
+    file_system_type = NETWORK_FILE_SYSTEM;
     plan.operation = SHARED_MAP;
     plan.lasting = true;
     plan.met = false;
@@ -436,7 +447,7 @@ static void on_a_network_file_system_shared_memory_is_not_even_tried(void **stat
     assert_int_equal(sample_put(cache, 100, CODE_SIZE), CACHE_OK);
     cache_close(cache);
     plan.countdown = -1;
-    file_system_type = 0xef53;
+    file_system_type = LOCAL_FILE_SYSTEM;
     assert_false(plan.met);
 }
 
@@ -527,7 +538,7 @@ static void a_locked_file_costs_a_wait_and_no_more(void **state)
     assert_int_equal(sample_put(cache, 100, CODE_SIZE), CACHE_UNUSABLE);
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
     int64_t waited = (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000;
-    assert_true(waited >= CACHE_BUSY_MS / 2 && waited < 20 * CACHE_BUSY_MS);
+    assert_true(waited >= CACHE_BUSY_MS / 2 && waited < INT64_C(20) * CACHE_BUSY_MS);
     assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK); /* readers go on */
     assert_string_equal(cache_state(cache), "read-write");
     assert_int_equal(fixture->warnings, 0);
@@ -539,7 +550,7 @@ static void a_locked_file_costs_a_wait_and_no_more(void **state)
 static void a_file_that_is_locked_at_the_start_is_opened_later(void **state)
 {
     struct fixture *fixture = *state;
-    file_system_type = 0x6969; /* a rollback journal: its locks keep readers out */
+    file_system_type = NETWORK_FILE_SYSTEM; /* a rollback journal: its locks keep readers out */
     fill(fixture);
     sqlite3 *other = lock_file(fixture, "BEGIN EXCLUSIVE");
     struct cache *cache = fixture_open(fixture);
@@ -554,7 +565,7 @@ static void a_file_that_is_locked_at_the_start_is_opened_later(void **state)
     assert_int_equal(sqlite3_close(other), SQLITE_OK);
     assert_int_equal(sample_get(cache, 2, CODE_SIZE, NULL), CACHE_OK);
     cache_close(cache);
-    file_system_type = 0xef53;
+    file_system_type = LOCAL_FILE_SYSTEM;
 }
 
 #define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, fixture_setup_in_memory, fixture_teardown)
@@ -569,6 +580,7 @@ int main(void)
         IN_MEMORY(a_full_disk_stops_writing_and_is_said_once),
         IN_MEMORY(a_read_error_is_a_miss_that_names_the_file_once),
         IN_MEMORY(a_single_lack_of_memory_at_any_allocation_is_survived),
+        IN_MEMORY(a_hit_waits_for_no_sync),
         IN_MEMORY(on_a_network_file_system_shared_memory_is_not_even_tried),
         IN_MEMORY(a_full_file_system_keeps_what_it_has),
         IN_MEMORY(a_limit_on_the_size_of_files_keeps_what_there_is),

@@ -1,22 +1,11 @@
 /*
  * Folders and files: made private, refused when others can write them, recognised on network file systems.
  */
+#include "tests/support/cache_file_system.h"
 #include "tests/support/cache_fixture.h"
 
 #include <errno.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-/* Stands in for the one of libc: the type of the file system that a test wants. */
-static uint64_t file_system_type = 0xef53;
-
-int fstatfs(int fd, struct statfs *status)
-{
-    (void)fd;
-    memset(status, 0, sizeof *status);
-    status->f_type = (__typeof__(status->f_type))file_system_type;
-    return 0;
-}
 
 static mode_t mode_of(const char *path)
 {
@@ -257,12 +246,12 @@ static void the_folder_knows_its_file_system(void **state)
     struct cache_folder folder;
     char why[CACHE_WHY_SIZE];
     for (int network = 0; network < 2; network++) {
-        file_system_type = network ? 0x6969 : 0xef53;
+        file_system_type = network ? NETWORK_FILE_SYSTEM : LOCAL_FILE_SYSTEM;
         assert_true(cache_folder_open(fixture->dir, true, &folder, why));
         assert_int_equal(folder.network, network);
         cache_folder_close(&folder);
     }
-    file_system_type = 0xef53;
+    file_system_type = LOCAL_FILE_SYSTEM;
 }
 
 /* ---- Files ---------------------------------------------------------------------------------------------------------- */

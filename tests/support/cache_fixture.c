@@ -123,10 +123,9 @@ static char *sample_text(unsigned number, size_t size)
     assert_non_null(text);
     uint64_t random = number;
     for (size_t used = 0; used < size;) {
-        const char *word = words[random_next(&random) % COUNT_OF(words)];
-        size_t length = strlen(word) < size - used ? strlen(word) : size - used;
-        memcpy(text + used, word, length);
-        used += length;
+        for (const char *word = words[random_next(&random) % COUNT_OF(words)]; *word && used < size; word++) {
+            text[used++] = *word;
+        }
     }
     return text;
 }
@@ -179,7 +178,7 @@ void sample_deinit(struct sample *sample)
 static bool bytes_equal(const struct cache_bytes *a, const struct cache_bytes *b)
 {
     return (a->data == NULL) == (b->data == NULL) && a->size == b->size &&
-           (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
+           (a->data == NULL || memcmp(a->data, b->data, a->size) == 0);
 }
 
 bool sample_equals(const struct sample *sample, const struct cache_entry *entry, bool with_aux)
