@@ -104,7 +104,7 @@ struct Warp {
     uint32_t arrived = 0;
     uint32_t next_lane = 0;
     uint32_t registers = 0; // a thread, after setmaxnreg
-    uint32_t version = 0;   // counts what its threads have learned from others
+    uint32_t version = 0;   // counts changes of its threads' clocks that products look at
     bool published = true;  // some lane has passed its clock on since `actor` last ticked
     Thread *threads[kWarpLanes] = {};
 };

@@ -64,6 +64,7 @@ void fence_proxy_async(const char *name)
     self.clock.fence();
     self.clock.tick(self.actor);
     self.warp->published = true;
+    self.warp->version++;
     fence_mbarriers(self);
 }
 
