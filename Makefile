@@ -86,7 +86,8 @@ TEST_PROGRAMS := $(call test_programs,gen cache runtime tools templates support 
 SANITIZED_TEST_PROGRAMS := $(TEST_PROGRAMS)
 THREAD_TEST_PROGRAMS := $(call test_programs,cache runtime)
 GPU_TEST_PROGRAMS := $(call test_programs,gpu)
-SHELL_TESTS := $(wildcard tests/*/test_*.sh)
+GPU_SHELL_TESTS := $(wildcard tests/gpu/test_*.sh)
+SHELL_TESTS := $(filter-out $(GPU_SHELL_TESTS),$(wildcard tests/*/test_*.sh))
 GOLDEN_PROGRAMS := $(call test_programs,gen)
 GOLDEN_SHELL_TESTS := $(filter tests/cli/%,$(SHELL_TESTS))
 SANITIZED_SHELL_TESTS := $(filter-out tests/pkg/%,$(SHELL_TESTS))
@@ -231,14 +232,15 @@ test: ## set up, build and run every test; with a GPU also those of test-gpu
 	@scripts/setup.sh --tests
 	$(SUBMAKE) run-tests
 
-run-tests: all $(TEST_PROGRAMS) $(TEST_FAKES) $(if $(HAVE_GPU),$(GPU_TEST_PROGRAMS))
+GPU_NEEDS = $(GPU_TEST_PROGRAMS) $(BUILD)/conformance
+run-tests: all $(TEST_PROGRAMS) $(TEST_FAKES) $(if $(HAVE_GPU),$(GPU_NEEDS))
 	@$(RUN_TESTS) $(TEST_PROGRAMS) $(SHELL_TESTS) $(if $(HAVE_GPU),$(GPU_TEST_PROGRAMS) $(GPU_SHELL_TESTS))
 
 test-gpu: ## set up, build and run the tests that need a GPU
 	@scripts/setup.sh --tests
 	$(SUBMAKE) run-tests-gpu
 
-run-tests-gpu: all $(GPU_TEST_PROGRAMS)
+run-tests-gpu: all $(GPU_NEEDS)
 	@$(RUN_TESTS) $(GPU_TEST_PROGRAMS) $(GPU_SHELL_TESTS)
 
 # Sanitizers stop at the first fault. What the compiler library and the driver do inside is not ours.
