@@ -325,6 +325,36 @@ static void on_begun(size_t kernel, const char *shape, void *user)
     pthread_mutex_unlock(&verify->tool->stderr_lock);
 }
 
+/* Cases are told one by one when that is asked for, and where each of them takes long. */
+static void on_judged(size_t kernel, const char *shape, const struct case_result *result, double seconds, void *user)
+{
+    struct verify *verify = user;
+    bool long_cases = verify->matrix != NULL && strcmp(verify->matrix, "public") == 0;
+    if (verify->tool->quiet || (verify->tool->verbose == 0 && !long_cases)) {
+        return;
+    }
+    pthread_mutex_lock(&verify->tool->stderr_lock);
+    progress_hide(&verify->progress);
+    pthread_mutex_unlock(&verify->tool->stderr_lock);
+    if (verify->tool->json) {
+        json_t *report = json_report("verify_case");
+        json_set_text(report, "spec", verify->texts[kernel]);
+        json_set_text(report, "shape", shape);
+        json_set_bool(report, "ok", result->good);
+        json_set_bool(report, "sampled", result->sampled);
+        json_set_real(report, "max_err", result->max_error);
+        json_set_real(report, "bound", result->bound);
+        json_set_real(report, "frobenius", result->frobenius);
+        json_set_real(report, "seconds", seconds);
+        json_set_text(report, "error", result->good ? NULL : result->message);
+        json_print(stdout, report);
+        return;
+    }
+    printf("  %-6s %-26s error/bound %4.2f  frobenius %.1e  %5.1f s%s\n", result->good ? "ok" : "wrong", shape,
+           result->ratio, result->frobenius, seconds, result->sampled ? "  in samples" : "");
+    fflush(stdout);
+}
+
 static bool on_done(size_t kernel, const struct kernel_result *result, void *user)
 {
     struct verify *verify = user;
@@ -401,6 +431,7 @@ static int run_kernels(struct verify *verify)
         .timeout = args_number(args, "timeout", 120),
         .in_process = args_flag(args, "in-process"),
         .begun = on_begun,
+        .judged = on_judged,
         .done = on_done,
         .interrupted = tool_interrupted,
         .user = verify,
@@ -450,7 +481,8 @@ const struct command command_verify = {
         "Each kernel runs on random data of several shapes, with guards around every tensor and NaN wherever\n"
         "nothing may be read. The result is held against a float64 reference: its largest error may be twice\n"
         "that of the same formulas in the input type, plus one unit in the last place. Without SPEC\n"
-        "and --matrix the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.",
+        "and --matrix the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.\n"
+        "--verbose tells every case; those of `public`, which has gigabytes each, are told anyway.",
     .options = options,
     .takes_specs = true,
     .examples = {"verify --matrix default --record tests/hardware", "verify head_dim=128 activation=silu causal=0,1",

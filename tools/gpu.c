@@ -37,6 +37,8 @@ enum {
     X(context_set, "cuCtxSetCurrent", (void *context))                                                                 \
     X(memory_alloc, "cuMemAlloc_v2", (device_address * memory, size_t bytes))                                          \
     X(memory_free, "cuMemFree_v2", (device_address memory))                                                            \
+    X(host_alloc, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned flags))                                     \
+    X(host_free, "cuMemFreeHost", (void *memory))                                                                      \
     X(memory_info, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes))                                     \
     X(copy_up, "cuMemcpyHtoD_v2", (device_address to, const void *from, size_t bytes))                                 \
     X(copy_down, "cuMemcpyDtoH_v2", (void *to, device_address from, size_t bytes))                                     \
@@ -215,6 +217,18 @@ void gpu_free(struct gpu *gpu, void *memory)
 {
     if (memory != NULL) {
         gpu->driver->memory_free(address_of(memory));
+    }
+}
+
+bool gpu_host_alloc(struct gpu *gpu, size_t bytes, void **memory)
+{
+    return succeeded(gpu, gpu->driver->host_alloc(memory, bytes, 0), "cuMemHostAlloc");
+}
+
+void gpu_host_free(struct gpu *gpu, void *memory)
+{
+    if (memory != NULL) {
+        gpu->driver->host_free(memory);
     }
 }
 

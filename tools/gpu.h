@@ -36,6 +36,9 @@ void gpu_close(struct gpu *gpu);
 
 bool gpu_alloc(struct gpu *gpu, size_t bytes, void **memory); /* aligned to 256 bytes; 0 bytes give one that holds 1 */
 void gpu_free(struct gpu *gpu, void *memory);
+/* Host memory that copies go to and come from at full speed. */
+bool gpu_host_alloc(struct gpu *gpu, size_t bytes, void **memory);
+void gpu_host_free(struct gpu *gpu, void *memory);
 bool gpu_memory_free(struct gpu *gpu, size_t *bytes);
 
 /* Whole when they return. */

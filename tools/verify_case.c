@@ -13,6 +13,7 @@
 #include "tests/support/parallel.h"
 #include "tests/support/random.h"
 #include "tests/support/reference.h"
+#include "tools/verify_copy.h"
 
 enum {
     LEADING_ROWS = 3,  /* of a jagged tensor, before the first sequence */
@@ -67,6 +68,23 @@ static size_t round_up(size_t value, size_t step)
     return (value + step - 1) / step * step;
 }
 
+/* Memory of the pool when it is free, else memory of the buffer's own; NULL when there is none. */
+static unsigned char *image_take(struct case_pool *pool, int number, size_t bytes, bool *pooled)
+{
+    struct case_memory *memory = &pool->images[number];
+    *pooled = !memory->taken;
+    if (memory->taken) {
+        return aligned_alloc(PAYLOAD_ALIGNMENT, bytes);
+    }
+    if (memory->room < bytes) {
+        free(memory->bytes);
+        memory->bytes = aligned_alloc(PAYLOAD_ALIGNMENT, bytes);
+        memory->room = memory->bytes != NULL ? bytes : 0;
+    }
+    memory->taken = memory->bytes != NULL;
+    return memory->bytes;
+}
+
 /* Adds a buffer with `payload` bytes, all of them guard_byte; NULL when there is no memory. */
 static struct case_buffer *buffer_add(struct verify_case *made, const char *name, size_t payload, size_t row_bytes,
                                       unsigned char guard_byte)
@@ -77,11 +95,11 @@ static struct case_buffer *buffer_add(struct verify_case *made, const char *name
     *buffer = (struct case_buffer){.name = name, .payload = payload, .guard_byte = guard_byte};
     buffer->guard = round_up(guard, PAYLOAD_ALIGNMENT);
     size_t bytes = round_up(case_buffer_bytes(buffer), PAYLOAD_ALIGNMENT);
-    buffer->image = aligned_alloc(PAYLOAD_ALIGNMENT, bytes);
+    buffer->image = image_take(made->pool, made->buffer_count, bytes, &buffer->pooled);
     if (buffer->image == NULL) {
         return NULL;
     }
-    memset(buffer->image, guard_byte, bytes);
+    bytes_fill(buffer->image, guard_byte, bytes, 0);
     made->buffer_count++;
     return buffer;
 }
@@ -204,7 +222,10 @@ void case_pool_deinit(struct case_pool *pool)
 {
     free(pool->elements[0]);
     free(pool->elements[1]);
-    *pool = (struct case_pool){{NULL, NULL}};
+    for (int i = 0; i < CASE_BUFFERS; i++) {
+        free(pool->images[i].bytes);
+    }
+    *pool = (struct case_pool){.elements = {NULL, NULL}};
 }
 
 /* The elements of a type; NULL when there is no memory. */
@@ -414,7 +435,7 @@ static bool tensors_make(struct verify_case *made, const struct side *q, const s
 bool case_make(struct verify_case *made, const gdpa_spec *spec, const struct shape *shape, uint64_t seed,
                struct case_pool *pool, char *why, size_t capacity)
 {
-    *made = (struct verify_case){.shape = shape, .spec = *spec, .args = GDPA_ARGS_INIT};
+    *made = (struct verify_case){.shape = shape, .pool = pool, .spec = *spec, .args = GDPA_ARGS_INIT};
     made->spec.dtype = spec->dtype != 0 ? spec->dtype : GDPA_DTYPE_BF16;
     made->spec.out_dtype = spec->out_dtype != 0 ? spec->out_dtype : made->spec.dtype;
     made->spec.head_dim_v = spec->head_dim_v != 0 ? spec->head_dim_v : spec->head_dim;
@@ -451,7 +472,11 @@ bool case_make(struct verify_case *made, const gdpa_spec *spec, const struct sha
 void case_free(struct verify_case *made)
 {
     for (int i = 0; i < made->buffer_count; i++) {
-        free(made->buffers[i].image);
+        if (made->buffers[i].pooled) {
+            made->pool->images[i].taken = false;
+        } else {
+            free(made->buffers[i].image);
+        }
     }
     made->buffer_count = 0;
 }

@@ -23,11 +23,14 @@ struct case_buffer {
     size_t guard, payload;
     unsigned char guard_byte;
     bool output;
+    bool pooled;  /* the image is the pool's */
     void *device; /* set by whoever runs the case */
 };
 
+struct case_pool;
 struct verify_case {
     const struct shape *shape;
+    struct case_pool *pool;
     gdpa_spec spec;
     gdpa_args args; /* host pointers, into the images */
     struct case_buffer buffers[CASE_BUFFERS];
@@ -35,11 +38,19 @@ struct verify_case {
 };
 
 /*
+ * What one case after the other uses.
+ *
  * Normal elements of both input types that the rows of tensors are cut from, at places that the seed chooses. Always the
  * same ones, so that a case depends on its seed alone; q, k and v have a third each, so that no row meets itself.
  */
 struct case_pool {
     uint16_t *elements[2]; /* bf16, fp16; NULL until they are needed */
+    /* Memory of images, kept from case to case: a system takes longer to hand out gigabytes than a kernel to fill them. */
+    struct case_memory {
+        unsigned char *bytes;
+        size_t room;
+        bool taken;
+    } images[CASE_BUFFERS];
 };
 void case_pool_deinit(struct case_pool *pool);
 

@@ -10,6 +10,10 @@
 #include "tools/nvml.h"
 #include "tools/tool.h"
 
+enum {
+    STAGING_BYTES = 64 << 20,
+};
+
 static bool device_open(void *self)
 {
     struct verify_gpu *gpu = self;
@@ -118,6 +122,13 @@ static bool device_alloc(void *self, size_t bytes, void **memory)
     return passed(gpu, gpu_alloc(&gpu->gpu, bytes, memory));
 }
 
+static bool device_fill(void *self, void *memory, unsigned char value, size_t bytes)
+{
+    struct verify_gpu *gpu = self;
+    return passed(gpu,
+                  gpu_fill(&gpu->gpu, memory, value, bytes, gpu->stream) && gpu_stream_wait(&gpu->gpu, gpu->stream));
+}
+
 static bool device_upload(void *self, void *to, const void *from, size_t bytes)
 {
     struct verify_gpu *gpu = self;
@@ -128,6 +139,16 @@ static bool device_download(void *self, void *to, const void *from, size_t bytes
 {
     struct verify_gpu *gpu = self;
     return passed(gpu, gpu_download(&gpu->gpu, to, from, bytes));
+}
+
+static void *device_staging(void *self, size_t *bytes)
+{
+    struct verify_gpu *gpu = self;
+    *bytes = STAGING_BYTES;
+    if (gpu->staging == NULL && !passed(gpu, gpu_host_alloc(&gpu->gpu, STAGING_BYTES, &gpu->staging))) {
+        return NULL;
+    }
+    return gpu->staging;
 }
 
 static void device_release(void *self, void *memory)
@@ -149,12 +170,14 @@ void verify_gpu_init(struct verify_gpu *gpu, struct tool *tool, int ordinal)
         .self = gpu,
         .open = device_open,
         .alloc = device_alloc,
+        .fill = device_fill,
         .upload = device_upload,
         .download = device_download,
         .describe = device_describe,
         .prepare = device_prepare,
         .launch = device_launch,
         .release = device_release,
+        .staging = device_staging,
         .why = device_why,
     };
 }

@@ -16,6 +16,7 @@ struct verify_gpu {
     struct gpu gpu;
     struct CUstream_st *stream;
     gdpa_kernel *kernel;
+    void *staging; /* NULL until it is needed */
     char why[1024];
 };
 

@@ -15,6 +15,7 @@
 #include "tests/support/parallel.h"
 #include "tests/support/random.h"
 #include "tests/support/reference.h"
+#include "tools/verify_copy.h"
 
 enum {
     CHUNK_BLOCKS = 512, /* whose reference is held at a time */
@@ -46,21 +47,29 @@ static void lost(struct case_result *result, const struct verify_device *device,
  * To the device and back
  * ------------------------------------------------------------------------------------------------------------- */
 
-static bool buffers_upload(const struct verify_device *device, struct verify_case *made, bool outputs_only,
+/* An output is filled on the device: its image holds nothing but the one byte. */
+static bool buffer_upload(const struct verify_device *device, const struct case_buffer *buffer, int threads,
+                          struct case_result *result)
+{
+    size_t bytes = case_buffer_bytes(buffer);
+    bool good = buffer->output ? device->fill(device->self, buffer->device, buffer->guard_byte, bytes)
+                               : image_upload(device, buffer->device, buffer->image, bytes, threads);
+    if (!good) {
+        lost(result, device, buffer->name);
+    }
+    return good;
+}
+
+static bool buffers_upload(const struct verify_device *device, struct verify_case *made, int threads,
                            struct case_result *result)
 {
     for (int i = 0; i < made->buffer_count; i++) {
         struct case_buffer *buffer = &made->buffers[i];
-        if (outputs_only && !buffer->output) {
-            continue;
-        }
-        size_t bytes = case_buffer_bytes(buffer);
-        if (buffer->device == NULL && !device->alloc(device->self, bytes, &buffer->device)) {
+        if (!device->alloc(device->self, case_buffer_bytes(buffer), &buffer->device)) {
             lost(result, device, buffer->name);
             return false;
         }
-        if (!device->upload(device->self, buffer->device, buffer->image, bytes)) {
-            lost(result, device, buffer->name);
+        if (!buffer_upload(device, buffer, threads, result)) {
             return false;
         }
     }
@@ -77,23 +86,6 @@ static void buffers_release(const struct verify_device *device, struct verify_ca
     }
 }
 
-/* The bytes of a buffer as they are on the device; NULL after a failure. */
-static unsigned char *buffer_download(const struct verify_device *device, const struct case_buffer *buffer,
-                                      struct case_result *result)
-{
-    unsigned char *bytes = malloc(case_buffer_bytes(buffer));
-    if (bytes == NULL) {
-        wrong(result, "out of host memory for %s", buffer->name);
-        return NULL;
-    }
-    if (!device->download(device->self, bytes, buffer->device, case_buffer_bytes(buffer))) {
-        lost(result, device, buffer->name);
-        free(bytes);
-        return NULL;
-    }
-    return bytes;
-}
-
 static bool launch(const struct verify_device *device, struct verify_case *made, struct case_result *result)
 {
     gdpa_args args = case_device_args(made);
@@ -104,45 +96,39 @@ static bool launch(const struct verify_device *device, struct verify_case *made,
     return true;
 }
 
-/* Says where in a buffer the first byte that must not have changed did. */
-static void untouched_check(const struct case_buffer *buffer, const unsigned char *found, const unsigned char *expected,
+/* Says where in a buffer bytes changed that must not. */
+static void untouched_check(const struct case_buffer *buffer, const struct difference *difference,
                             struct case_result *result)
 {
-    size_t bytes = case_buffer_bytes(buffer);
-    if (!result->good || memcmp(found, expected, bytes) == 0) {
+    if (!difference->any) {
         return;
     }
-    size_t at = 0;
-    while (found[at] == expected[at]) {
-        at++;
-    }
-    size_t last = bytes - 1;
-    while (found[last] == expected[last]) {
-        last--;
-    }
     const char *place = "a part that no sequence owns";
-    if (at < buffer->guard) {
+    if (difference->first < buffer->guard) {
         place = "the guard before it";
-    } else if (at >= buffer->guard + buffer->payload) {
+    } else if (difference->first >= buffer->guard + buffer->payload) {
         place = "the guard after it";
     } else if (!buffer->output) {
         place = "an input";
     }
     wrong(result, "%s was written outside the result: %s changed from byte %lld to byte %lld of its memory",
-          buffer->name, place, (long long)at - (long long)buffer->guard, (long long)last - (long long)buffer->guard);
+          buffer->name, place, (long long)difference->first - (long long)buffer->guard,
+          (long long)difference->last - (long long)buffer->guard);
 }
 
-static void inputs_check(const struct verify_device *device, const struct verify_case *made, struct case_result *result)
+static void inputs_check(const struct verify_device *device, const struct verify_case *made, int threads,
+                         struct case_result *result)
 {
     for (int i = 0; i < made->buffer_count && result->good; i++) {
         const struct case_buffer *buffer = &made->buffers[i];
-        if (!buffer->output) {
-            unsigned char *found = buffer_download(device, buffer, result);
-            if (found != NULL) {
-                untouched_check(buffer, found, buffer->image, result);
-            }
-            free(found);
+        struct difference difference = {.any = false};
+        if (buffer->output) {
+            continue;
         }
+        if (!image_differs(device, buffer->device, buffer->image, case_buffer_bytes(buffer), threads, &difference)) {
+            lost(result, device, buffer->name);
+        }
+        untouched_check(buffer, &difference, result);
     }
 }
 
@@ -181,29 +167,61 @@ static int64_t output_index(const struct output *output, int64_t b, int64_t firs
     return base + row * output->stride_row + head * output->stride_head;
 }
 
+/* Of some elements side by side: how many hold nothing but UNWRITTEN, and how many of the others are not finite. */
+struct scan {
+    int64_t unwritten, not_finite;
+};
+
+/* Plain loops over bits, which compilers make fast: an exponent of ones is no finite number. */
+static struct scan scan_halves(const uint16_t *bits, int64_t count, uint16_t exponent)
+{
+    struct scan scan = {0, 0};
+    for (int64_t i = 0; i < count; i++) {
+        scan.unwritten += bits[i] == 0xffff ? 1 : 0;
+        scan.not_finite += (bits[i] & exponent) == exponent ? 1 : 0;
+    }
+    scan.not_finite -= scan.unwritten;
+    return scan;
+}
+
+static struct scan scan_floats(const uint32_t *bits, int64_t count)
+{
+    static const uint32_t exponent = 0x7f800000;
+    struct scan scan = {0, 0};
+    for (int64_t i = 0; i < count; i++) {
+        scan.unwritten += bits[i] == 0xffffffff ? 1 : 0;
+        scan.not_finite += (bits[i] & exponent) == exponent ? 1 : 0;
+    }
+    scan.not_finite -= scan.unwritten;
+    return scan;
+}
+
+static struct scan scan_elements(int32_t dtype, const unsigned char *data, int64_t count)
+{
+    if (dtype == GDPA_DTYPE_FP32) {
+        return scan_floats((const uint32_t *)(const void *)data, count);
+    }
+    return scan_halves((const uint16_t *)(const void *)data, count, dtype == GDPA_DTYPE_FP16 ? 0x7c00 : 0x7f80);
+}
+
 /* Counts what a sequence's elements hold that they must not. */
 static void sequence_scan(int64_t b, int thread, void *user)
 {
     (void)thread;
     struct output *output = user;
     struct reference_sequence sequence = reference_sequence_find(output->problem, b);
-    static const unsigned char blank[4] = {UNWRITTEN, UNWRITTEN, UNWRITTEN, UNWRITTEN};
     size_t size = dtype_size(output->dtype);
-    int64_t unwritten = 0;
-    int64_t not_finite = 0;
+    struct scan all = {0, 0};
     for (int64_t row = 0; row < sequence.rows_q; row++) {
         for (int64_t head = 0; head < output->heads; head++) {
             int64_t at = output_index(output, b, sequence.first_q, row, head);
-            for (int64_t c = 0; c < output->dim; c++) {
-                const unsigned char *element = output->data + (size_t)(at + c) * size;
-                bool blank_element = memcmp(element, blank, size) == 0;
-                unwritten += blank_element ? 1 : 0;
-                not_finite += blank_element || isfinite(dtype_load(output->dtype, element, 0)) ? 0 : 1;
-            }
+            struct scan one = scan_elements(output->dtype, output->data + (size_t)at * size, output->dim);
+            all.unwritten += one.unwritten;
+            all.not_finite += one.not_finite;
         }
     }
-    output->unwritten += unwritten;
-    output->not_finite += not_finite;
+    output->unwritten += all.unwritten;
+    output->not_finite += all.not_finite;
 }
 
 /* Makes a sequence's elements look unwritten, for the check of the rest. */
@@ -372,59 +390,61 @@ static void sequences_check(struct output *output, const struct run_options *opt
     free(blocks);
 }
 
-/* Everything about the output: `found` is the whole buffer as it came back, and is written to. */
-static void output_check(const struct verify_case *made, const struct case_buffer *buffer, unsigned char *found,
+/* Everything about the output, whose image is now what came back, and is written to. */
+static void output_check(const struct verify_case *made, const struct case_buffer *buffer,
                          const struct run_options *options, struct case_result *result)
 {
     struct reference_problem problem = {.spec = &made->spec, .args = &made->args, .threads = options->threads};
-    size_t offset = (size_t)((unsigned char *)made->args.o.data - buffer->image);
     struct output output = output_describe(&problem);
-    output.data = found + offset;
+    output.data = made->args.o.data;
     sequences_check(&output, options, result);
     parallel_for(made->args.batch, options->threads, sequence_blank, &output);
-    untouched_check(buffer, found, buffer->image, result);
+    struct difference difference =
+        bytes_differ_from(buffer->image, buffer->guard_byte, case_buffer_bytes(buffer), options->threads);
+    untouched_check(buffer, &difference, result);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
  * The whole
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* Launches once more into a fresh output; whether the bits are others. */
+/* Launches once more into a fresh output; whether the bits are others than those of its image. */
 static bool repeat_differs(const struct verify_device *device, struct verify_case *made,
-                           const struct case_buffer *buffer, const unsigned char *first, struct case_result *result)
+                           const struct case_buffer *buffer, int threads, struct case_result *result)
 {
-    if (!buffers_upload(device, made, true, result) || !launch(device, made, result)) {
+    struct difference difference = {.any = false};
+    if (!buffer_upload(device, buffer, threads, result) || !launch(device, made, result)) {
         return false;
     }
-    unsigned char *second = buffer_download(device, buffer, result);
-    bool differs = second != NULL && memcmp(first, second, case_buffer_bytes(buffer)) != 0;
-    free(second);
-    return differs;
+    if (!image_differs(device, buffer->device, buffer->image, case_buffer_bytes(buffer), threads, &difference)) {
+        lost(result, device, buffer->name);
+    }
+    return difference.any;
 }
 
 static void case_judge(const struct verify_device *device, struct verify_case *made, const struct run_options *options,
                        struct case_result *result)
 {
-    if (!buffers_upload(device, made, false, result) || !launch(device, made, result)) {
+    int threads = options->threads;
+    if (!buffers_upload(device, made, threads, result) || !launch(device, made, result)) {
         return;
     }
-    inputs_check(device, made, result);
+    inputs_check(device, made, threads, result);
     struct case_buffer *buffer = case_buffer_of(made, made->args.o.data);
     if (buffer == NULL || result->lost) {
         return;
     }
-    unsigned char *found = buffer_download(device, buffer, result);
-    if (found == NULL) {
+    if (!image_download(device, buffer->image, buffer->device, case_buffer_bytes(buffer), threads)) {
+        lost(result, device, buffer->name);
         return;
     }
-    bool differs = repeat_differs(device, made, buffer, found, result);
+    bool differs = repeat_differs(device, made, buffer, threads, result);
     if (!result->lost) {
-        output_check(made, buffer, found, options, result);
+        output_check(made, buffer, options, result);
     }
     if (differs) {
         wrong(result, "a second launch gave other bits");
     }
-    free(found);
 }
 
 struct case_result case_run(const struct verify_device *device, struct verify_case *made,

@@ -31,6 +31,7 @@ struct verify_device {
     /* Those that give a bool: false, and why() tells the reason. */
     bool (*open)(void *self);
     bool (*alloc)(void *self, size_t bytes, void **memory);
+    bool (*fill)(void *self, void *memory, unsigned char value, size_t bytes);
     bool (*upload)(void *self, void *to, const void *from, size_t bytes);
     bool (*download)(void *self, void *to, const void *from, size_t bytes);
     /* Fills what is known without a compiler, spec alone: a kernel that cannot be made is recorded, too. */
@@ -38,6 +39,8 @@ struct verify_device {
     bool (*prepare)(void *self, const char *spec, gdpa_spec *parsed, struct kernel_facts *facts);
     bool (*launch)(void *self, const gdpa_args *args); /* the prepared kernel; returns when it has run */
     void (*release)(void *self, void *memory);
+    /* Host memory for copies, the device's own; NULL, and why() tells the reason, when there is none. */
+    void *(*staging)(void *self, size_t *bytes);
     const char *(*why)(void *self);
     /* Filled by open, for records. */
     char gpu[128], slug[64], driver[64];
@@ -57,7 +60,7 @@ struct run_options {
     double sample_flops; /* 0: SAMPLE_FLOPS */
     uint64_t seed;
 };
-#define SAMPLE_FLOPS 60e9
+#define SAMPLE_FLOPS 40e9
 
 struct case_result case_run(const struct verify_device *device, struct verify_case *made,
                             const struct run_options *options);

@@ -23,6 +23,7 @@
 
 enum message_kind {
     MESSAGE_BEGUN = 1, /* a case of a kernel, or its preparation */
+    MESSAGE_JUDGED,    /* a case */
     MESSAGE_DONE,      /* a kernel */
     MESSAGE_NO_DEVICE, /* text tells why */
 };
@@ -30,8 +31,10 @@ enum message_kind {
 struct message {
     enum message_kind kind;
     size_t kernel;
-    char text[512];
+    char text[512]; /* the shape; why there is no device */
     struct kernel_result result;
+    struct case_result one; /* of a case that was judged */
+    double seconds;         /* that it took */
 };
 
 typedef bool (*send_fn)(const struct message *message, void *user);
@@ -71,6 +74,15 @@ static bool tell_begun(size_t kernel, const char *shape, const struct kernel_res
     return send(&message, user);
 }
 
+static bool tell_judged(size_t kernel, const char *shape, const struct kernel_result *so_far,
+                        const struct case_result *one, double seconds, send_fn send, void *user)
+{
+    struct message message = {
+        .kind = MESSAGE_JUDGED, .kernel = kernel, .result = *so_far, .one = *one, .seconds = seconds};
+    snprintf(message.text, sizeof message.text, "%s", shape);
+    return send(&message, user);
+}
+
 /* One case after the other; false when the device is lost. */
 static bool cases_run(const struct worker_plan *plan, size_t kernel, const gdpa_spec *spec, struct case_pool *pool,
                       struct kernel_result *total, send_fn send, void *user)
@@ -83,6 +95,7 @@ static bool cases_run(const struct worker_plan *plan, size_t kernel, const gdpa_
         if (!tell_begun(kernel, shapes[row].name, total, send, user)) {
             return false;
         }
+        double start = clock_seconds();
         struct verify_case made;
         struct run_options options = plan->options;
         options.seed = random_hash(seed, (uint64_t)row);
@@ -92,7 +105,7 @@ static bool cases_run(const struct worker_plan *plan, size_t kernel, const gdpa_
             case_free(&made);
         }
         result_add(total, &one, shapes[row].name);
-        if (one.lost) {
+        if (!tell_judged(kernel, shapes[row].name, total, &one, clock_seconds() - start, send, user) || one.lost) {
             return false;
         }
     }
@@ -103,7 +116,7 @@ static bool cases_run(const struct worker_plan *plan, size_t kernel, const gdpa_
 static void child_run(const struct worker_plan *plan, size_t first, send_fn send, void *user)
 {
     const struct verify_device *device = plan->device;
-    struct case_pool pool = {{NULL, NULL}};
+    struct case_pool pool = {.elements = {NULL, NULL}};
     if (!device->open(device->self)) {
         struct message message = {.kind = MESSAGE_NO_DEVICE};
         snprintf(message.text, sizeof message.text, "%s", device->why(device->self));
@@ -156,6 +169,11 @@ static bool message_take(const struct worker_plan *plan, const struct message *m
     case MESSAGE_BEGUN:
         if (plan->begun != NULL) {
             plan->begun(message->kernel, message->text, plan->user);
+        }
+        break;
+    case MESSAGE_JUDGED:
+        if (plan->judged != NULL) {
+            plan->judged(message->kernel, message->text, &message->one, message->seconds, plan->user);
         }
         break;
     case MESSAGE_DONE:

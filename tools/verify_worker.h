@@ -37,6 +37,8 @@ struct worker_plan {
     bool in_process; /* no children and no limit: for debuggers and sanitizers that watch one process */
     /* One at a time, on the calling thread. begun: a case starts; shape "" while the kernel is prepared. May be NULL. */
     void (*begun)(size_t kernel, const char *shape, void *user);
+    /* A case was run and judged. May be NULL. */
+    void (*judged)(size_t kernel, const char *shape, const struct case_result *result, double seconds, void *user);
     bool (*done)(size_t kernel, const struct kernel_result *result, void *user); /* false: stop */
     bool (*interrupted)(void);                                                   /* may be NULL */
     void *user;

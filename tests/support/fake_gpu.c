@@ -74,6 +74,19 @@ DRIVER(cuMemFree_v2, (uint64_t memory))
     return OK;
 }
 
+DRIVER(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))
+{
+    (void)flags;
+    *memory = malloc(bytes);
+    return context_check() != OK ? INVALID_CONTEXT : *memory != NULL ? OK : OUT_OF_MEMORY;
+}
+
+DRIVER(cuMemFreeHost, (void *memory))
+{
+    free(memory);
+    return OK;
+}
+
 DRIVER(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes))
 {
     *free_bytes = *total_bytes = (size_t)1 << 30;

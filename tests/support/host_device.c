@@ -50,6 +50,20 @@ static bool host_copy(void *self, void *to, const void *from, size_t bytes)
     return true;
 }
 
+static bool host_fill(void *self, void *memory, unsigned char value, size_t bytes)
+{
+    (void)self;
+    memset(memory, value, bytes);
+    return true;
+}
+
+static void *host_staging(void *self, size_t *bytes)
+{
+    struct host_device *host = self;
+    *bytes = sizeof host->staging;
+    return host->staging;
+}
+
 bool host_spec_parse(const char *text, gdpa_spec *spec)
 {
     static const struct {
@@ -278,12 +292,14 @@ void host_device_init(struct host_device *host, enum host_fault fault)
         .self = host,
         .open = host_open,
         .alloc = host_alloc,
+        .fill = host_fill,
         .upload = host_copy,
         .download = host_copy,
         .describe = host_describe,
         .prepare = host_prepare,
         .launch = host_launch,
         .release = host_release,
+        .staging = host_staging,
         .why = host_why,
     };
 }

@@ -30,6 +30,10 @@ enum host_fault {
     FAULT_HANG          /* it never ends */
 };
 
+enum {
+    HOST_STAGING = 10007, /* an odd size: images are cut anywhere */
+};
+
 struct host_device {
     struct verify_device device; /* self points back */
     gdpa_spec spec;
@@ -39,6 +43,7 @@ struct host_device {
     bool faulty;          /* the prepared kernel has the fault */
     int launches;
     int memory; /* pieces of memory that are not released */
+    unsigned char staging[HOST_STAGING];
 };
 
 void host_device_init(struct host_device *host, enum host_fault fault);

@@ -253,10 +253,32 @@ static void scales_keep_the_results_inside_the_types(void **state)
     case_free(&made);
 }
 
+static void memory_is_kept_from_case_to_case_and_never_shared(void **state)
+{
+    (void)state;
+    struct verify_case first, second, third;
+    make(&first, kernels[1], &shapes[shape_find("edges")], 3);
+    make(&second, kernels[1], &shapes[shape_find("edges")], 3);
+    for (int i = 0; i < first.buffer_count; i++) {
+        assert_ptr_not_equal(first.buffers[i].image, second.buffers[i].image);
+        assert_memory_equal(first.buffers[i].image, second.buffers[i].image, case_buffer_bytes(&first.buffers[i]));
+    }
+    unsigned char *image = first.buffers[0].image;
+    case_free(&first);
+    make(&third, kernels[1], &shapes[shape_find("edges")], 3);
+    assert_ptr_equal(third.buffers[0].image, image);
+    for (int i = 0; i < second.buffer_count; i++) {
+        assert_memory_equal(third.buffers[i].image, second.buffers[i].image, case_buffer_bytes(&second.buffers[i]));
+    }
+    case_free(&second);
+    case_free(&third);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_buffer_has_guards),
+        cmocka_unit_test(memory_is_kept_from_case_to_case_and_never_shared),
         cmocka_unit_test(only_elements_of_sequences_are_numbers),
         cmocka_unit_test(only_unaligned_kernels_get_unaligned_tensors),
         cmocka_unit_test(tensors_without_elements_are_null),

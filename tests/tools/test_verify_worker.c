@@ -23,7 +23,7 @@ enum {
 struct log {
     struct kernel_result results[KERNELS];
     int done[KERNELS];
-    int begun;
+    int begun, judged, judged_wrong;
     size_t stop_after; /* kernels; 0: never */
     size_t count;
 };
@@ -33,6 +33,14 @@ static void on_begun(size_t kernel, const char *shape, void *user)
     struct log *log = user;
     assert_true(kernel < KERNELS && shape != NULL);
     log->begun++;
+}
+
+static void on_judged(size_t kernel, const char *shape, const struct case_result *result, double seconds, void *user)
+{
+    struct log *log = user;
+    assert_true(kernel < KERNELS && (strcmp(shape, "single") == 0 || strcmp(shape, "small") == 0) && seconds >= 0);
+    log->judged++;
+    log->judged_wrong += result->good ? 0 : 1;
 }
 
 static bool on_done(size_t kernel, const struct kernel_result *result, void *user)
@@ -79,6 +87,7 @@ static enum worker_end run_plan(enum host_fault fault, bool in_process, bool no_
         .timeout = 2,
         .in_process = in_process,
         .begun = on_begun,
+        .judged = on_judged,
         .done = on_done,
         .user = log,
     };
@@ -93,6 +102,8 @@ static void right_kernels_all_pass(void **state)
         char why[256] = "";
         assert_int_equal(run_plan(FAULT_NONE, in_process, false, &log, why), WORKER_ALL_DONE);
         assert_int_equal(log.begun, KERNELS * 3);
+        assert_int_equal(log.judged, KERNELS * 2);
+        assert_int_equal(log.judged_wrong, 0);
         for (int i = 0; i < KERNELS; i++) {
             assert_int_equal(log.done[i], 1);
             assert_true(log.results[i].good);
@@ -112,12 +123,13 @@ static void a_bad_kernel_is_reported_and_the_others_go_on(void **state)
     static const struct {
         enum host_fault fault;
         int cases, failed;
+        bool told; /* the process lived to tell of the case */
         const char *message;
     } cases[] = {
-        {FAULT_NAN, 2, 2, "single: 0 elements of the result were not written and 1 are not finite"},
-        {FAULT_LAUNCH, 1, 1, "single: launch: the planted fault"},
-        {FAULT_CRASH, 1, 1, "single: the process was ended by signal 9"},
-        {FAULT_HANG, 1, 1, "single: did not end within 2 s (a hang); its process was killed"},
+        {FAULT_NAN, 2, 2, true, "single: 0 elements of the result were not written and 1 are not finite"},
+        {FAULT_LAUNCH, 1, 1, true, "single: launch: the planted fault"},
+        {FAULT_CRASH, 1, 1, false, "single: the process was ended by signal 9"},
+        {FAULT_HANG, 1, 1, false, "single: did not end within 2 s (a hang); its process was killed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct log log = {.begun = 0};
@@ -128,6 +140,8 @@ static void a_bad_kernel_is_reported_and_the_others_go_on(void **state)
             assert_int_equal(log.results[k].good, k != 1);
         }
         const struct kernel_result *bad = &log.results[1];
+        assert_int_equal(log.judged, (KERNELS - 1) * 2 + (cases[i].told ? cases[i].cases : 0));
+        assert_int_equal(log.judged_wrong, cases[i].told ? cases[i].failed : 0);
         assert_int_equal(bad->cases, cases[i].cases);
         assert_int_equal(bad->failed, cases[i].failed);
         if (strncmp(bad->message, cases[i].message, strlen(cases[i].message)) != 0) {
