@@ -58,7 +58,7 @@ static std::vector<Expected> expect(const std::vector<uint32_t> &input)
         word.kind = Expected::Near;
         word.packed = 1;
         (i % 2 == 0 ? word.value : word.value2) = sum;
-        word.tolerance = std::fmax(word.tolerance, std::fabs(sum) * 0x1p-8 + magnitude * 0x1p-19);
+        word.tolerance = std::fmax(word.tolerance, std::fabs(sum) * 0x1p-8 + magnitude * 0x1p-17);
     }
     return all;
 }

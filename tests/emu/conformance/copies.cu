@@ -206,7 +206,7 @@ __device__ inline void section_order(const uint32_t *input, uint32_t *output)
     st_global_b32(output + 384 + tid_x(), tanh_approx_f16x2(input_word(input, 128 + tid_x())));
 }
 
-extern "C" __global__ __launch_bounds__(128) void conformance(const __grid_constant__ copies_params params)
+extern "C" __global__ __launch_bounds__(128, 4) void conformance(const __grid_constant__ copies_params params)
 {
     const uint32_t *input = params.input + ctaid_x() * kWords;
     uint32_t *output = params.output + ctaid_x() * kWords;
