@@ -285,6 +285,14 @@ bool cache_file_create(const struct cache_folder *folder, const char *name, char
     if (mknodat(folder->fd, name, S_IFREG | 0600, 0) == 0 || errno == EEXIST) {
         return true;
     }
+    /* Not every file system knows it. To open the file is harmless as long as nobody else can have it open. */
+    int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (fd >= 0 || errno == EEXIST) {
+        return true;
+    }
     cache_why(why, "cannot make %s/%s: %s", folder->path, name, strerror(errno));
     return false;
 }

@@ -256,6 +256,12 @@ static int explain(struct cache_database *database, int error, const char *what,
     return error;
 }
 
+/* A header that names a file format that does not exist gives the code of a mistaken statement. */
+static int format_error_is_damage(int error)
+{
+    return (error & 0xff) == SQLITE_ERROR ? SQLITE_CORRUPT : error;
+}
+
 static int open_handle(const struct cache_folder *folder, bool read_only, bool immutable, int busy_ms,
                        struct cache_database *database, char why[CACHE_WHY_SIZE])
 {
@@ -287,7 +293,7 @@ static int open_handle(const struct cache_folder *folder, bool read_only, bool i
     if (error == SQLITE_OK) {
         error = sqlite3_exec(database->handle, connection_sql, NULL, NULL, NULL);
     }
-    return explain(database, error, "cannot set up the connection", why);
+    return format_error_is_damage(explain(database, error, "cannot set up the connection", why));
 }
 
 /* Two processes may come here at once; the second finds the tables made. */
@@ -352,7 +358,7 @@ static int check_schema(struct cache_database *database, char why[CACHE_WHY_SIZE
     struct header header = {0, 0, 0, 0};
     int error = explain(database, read_header(database, &header), "cannot read the database", why);
     if (error != SQLITE_OK) {
-        return (error & 0xff) == SQLITE_ERROR ? SQLITE_CORRUPT : error; /* a file format that does not exist */
+        return format_error_is_damage(error);
     }
     if (header.application == 0 && header.version == 0 && header.objects == 0) {
         cache_why(why, "the database is empty");

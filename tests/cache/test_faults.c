@@ -264,6 +264,11 @@ static void claim_another_application(struct contents *file)
     file->bytes[68] ^= 0xff;
 }
 
+static void claim_an_unknown_schema_format(struct contents *file)
+{
+    file->bytes[47] = 99;
+}
+
 static void claim_a_later_schema(struct contents *file)
 {
     file->bytes[63] = 228;
@@ -306,7 +311,8 @@ static void damaged_files_are_set_aside_once_with_one_warning(void **state)
                                                               claim_another_application,
                                                               claim_another_encoding,
                                                               claim_a_later_write_format,
-                                                              claim_a_later_schema};
+                                                              claim_a_later_schema,
+                                                              claim_an_unknown_schema_format};
     for (size_t i = 0; i < COUNT_OF(damages); i++) {
         fill(fixture, 20);
         struct contents file;

@@ -1,11 +1,26 @@
 /*
  * Folders and files: made private, refused when others can write them, recognised on network file systems.
  */
+#define _GNU_SOURCE /* syscall, mknodat */
 #include "tests/support/cache_file_system.h"
 #include "tests/support/cache_fixture.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* In place of the one of libc: as file systems answer that do not know it. */
+static int mknod_error;
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the names of libc are reserved ones */
+int mknodat(int folder, const char *name, mode_t mode, dev_t device)
+{
+    if (mknod_error != 0) {
+        errno = mknod_error;
+        return -1;
+    }
+    return (int)syscall(SYS_mknodat, folder, name, mode, device);
+}
 
 static mode_t mode_of(const char *path)
 {
@@ -295,6 +310,30 @@ static void files_are_made_for_their_owner_alone_and_once(void **state)
     cache_folder_close(&folder);
 }
 
+static void files_are_made_where_mknod_is_unknown(void **state)
+{
+    struct fixture *fixture = *state;
+    static const int errors[] = {EPERM, ENOSYS, EOPNOTSUPP, EINVAL};
+    struct cache_folder folder;
+    char why[CACHE_WHY_SIZE];
+    open_folder_of(fixture, &folder);
+    for (size_t i = 0; i < COUNT_OF(errors); i++) {
+        mknod_error = errors[i];
+        assert_true(cache_file_create(&folder, CACHE_FILE_NAME, why));
+        assert_int_equal(mode_of(fixture->file) & 0177, 0);
+        file_write(fixture->file, "kept", 4);
+        assert_true(cache_file_create(&folder, CACHE_FILE_NAME, why));
+        size_t size;
+        free(file_read(fixture->file, &size));
+        assert_int_equal(size, 4);
+        assert_int_equal(unlink(fixture->file), 0);
+    }
+    mknod_error = 0;
+    assert_false(cache_file_create(&folder, "no/such/folder", why));
+    assert_non_null(strstr(why, "cannot make"));
+    cache_folder_close(&folder);
+}
+
 static void files_that_others_can_write_or_own_are_refused(void **state)
 {
     struct fixture *fixture = *state;
@@ -373,6 +412,7 @@ int main(void)
         cmocka_unit_test(network_file_systems_are_told_from_local_ones),
         WITH_FIXTURE(the_folder_knows_its_file_system),
         WITH_FIXTURE(files_are_made_for_their_owner_alone_and_once),
+        WITH_FIXTURE(files_are_made_where_mknod_is_unknown),
         WITH_FIXTURE(files_that_others_can_write_or_own_are_refused),
         WITH_FIXTURE(links_folders_and_pipes_in_place_of_the_file_are_refused),
         WITH_FIXTURE(identities_tell_files_and_changes_apart),
