@@ -150,7 +150,9 @@ struct Producer {
     __device__ void run()
     {
         const gdpa_fwd_params &common = params->common;
-        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size; place += nctaid_x()) {
+        uint32_t step = first_step(common);
+        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
+             place += step, step = 2 * nctaid_x() - step) {
             const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
             Assignment assignment;
             if (tile < common.gap_begin && place >= common.gap_begin || !assign(tile, assignment)) {

@@ -42,6 +42,14 @@ __device__ inline Division divide(int64_t value, int32_t divisor)
     return {quotient, static_cast<int32_t>(value - quotient * divisor)};
 }
 
+__device__ inline int64_t divide_wide(int64_t value, int64_t divisor)
+{
+    if (value <= 0xffffffffll && divisor <= 0xffffffffll) {
+        return static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+    }
+    return value / divisor;
+}
+
 /* First tile of a sequence in the numbering of the search. */
 __device__ inline int64_t first_tile(const gdpa_fwd_params &params, uint32_t batch)
 {
@@ -71,24 +79,65 @@ __device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t
     }
 }
 
+//@if causal
+/*
+ * Under a causal mask the tiles of a sequence differ in cost. Groups of kPairsInGroup (sequence, head) pairs, which share L2, go through
+ * their tiles together, the last group from the longest tile to the shortest, the one before it the other way, and so on: then the places
+ * block, block + grid, ... of a persistent block cost nearly the same, whatever the number of tiles is (docs/kernels.md).
+ */
+constexpr int32_t kPairsInGroup = 16;
+
+__device__ inline TileWork find_direct_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    const int64_t pairs = static_cast<int64_t>(params.batch) * params.heads_q;
+    const int64_t group_tiles = static_cast<int64_t>(params.tiles_per_seq) * kPairsInGroup;
+    const int64_t groups = (pairs + kPairsInGroup - 1) / kPairsInGroup;
+    const int64_t group = divide_wide(tile, group_tiles);
+    const int64_t first_pair = group * kPairsInGroup;
+    const int64_t pairs_left = pairs - first_pair;
+    const int32_t pairs_here = static_cast<int32_t>(pairs_left < kPairsInGroup ? pairs_left : kPairsInGroup);
+    const Division in_group = divide(tile - group * group_tiles, pairs_here);
+    const Division in_batch = divide(first_pair + in_group.remainder, params.heads_q);
+    const bool shortest_first = (groups - 1 - group) % 2 != 0;
+    const int64_t place = shortest_first ? in_group.quotient : params.tiles_per_seq - 1 - in_group.quotient;
+    return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, place * kBlockM};
+}
+//@else
+__device__ inline TileWork find_direct_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    const int64_t full_tiles = static_cast<int64_t>(params.batch) * params.heads_q * params.full_tiles_per_seq;
+    Division in_sequence;
+    if (tile < full_tiles) {
+        in_sequence = divide(tile, params.full_tiles_per_seq);
+    } else if (full_tiles > 0) {
+        in_sequence = {tile - full_tiles, params.full_tiles_per_seq};
+    } else {
+        in_sequence = divide(tile, params.tiles_per_seq);
+    }
+    const Division in_batch = divide(in_sequence.quotient, params.heads_q);
+    return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder,
+            static_cast<int64_t>(in_sequence.remainder) * kBlockM};
+}
+//@endif
+
+/*
+ * How far a persistent block goes from its first place to its second; from there on the steps alternate between this and 2 grid - this. With
+ * a single group of causal tiles the blocks are dealt with there and back, so that who got the longest tile gets the shortest next.
+ */
+__device__ inline uint32_t first_step(const gdpa_fwd_params &params)
+{
+    //@if causal
+    if (static_cast<int64_t>(params.batch) * params.heads_q <= kPairsInGroup && params.tiles_per_seq > 0) {
+        return 2 * (nctaid_x() - ctaid_x()) - 1;
+    }
+    //@endif
+    return nctaid_x();
+}
+
 __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
 {
     if (params.tiles_per_seq > 0) {
-        const int64_t full_tiles = static_cast<int64_t>(params.batch) * params.heads_q * params.full_tiles_per_seq;
-        Division in_sequence;
-        if (tile < full_tiles) {
-            in_sequence = divide(tile, params.full_tiles_per_seq);
-        } else if (full_tiles > 0) {
-            in_sequence = {tile - full_tiles, params.full_tiles_per_seq};
-        } else {
-            in_sequence = divide(tile, params.tiles_per_seq);
-        }
-        const Division in_batch = divide(in_sequence.quotient, params.heads_q);
-        int32_t place = in_sequence.remainder;
-        //@if causal
-        place = params.tiles_per_seq - 1 - place; // the longest rows first
-        //@endif
-        return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, static_cast<int64_t>(place) * kBlockM};
+        return find_direct_tile(params, tile);
     }
     const Division of_head = divide(tile, params.heads_q);
     const int32_t batch = search_sequence(params, of_head.quotient);
