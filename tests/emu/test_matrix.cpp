@@ -43,6 +43,13 @@ const char *const in_turn[] = {
     "heads=3/1 q=190 k=190 used_k=100 used_q=150 scale=-0.3 seed=9",
     "heads=2/2 q=64,64 k=64,64 batch=5 scale=0.02 out_scale=0.001 resident=3 seed=10",
 };
+/* Kernels whose warps have roles get more orders to go wrong in. */
+const char *const orders[] = {
+    "heads=2/1 q=129,64,1 k=200,0,65 complete=random seed=21 blocks=1",
+    "heads=2/1 q=129,64,1 k=200,0,65 complete=earliest seed=22 blocks=2",
+    "heads=2/1 q=300,0,20 k=10,400,65 complete=random seed=23 blocks=2 resident=2",
+    "heads=2/1 q=300,0,20 k=310,7,65 complete=latest seed=24 blocks=1",
+};
 const char unaligned_shape[] = "heads=4/2 q=31,0,66 k=129,5,47 strides=odd before=1 behind=2 seed=11";
 
 struct Case {
@@ -75,6 +82,9 @@ std::vector<Case> all_cases(const char *only)
             one.spec = specs[i] + " arch=" + arch;
             one.shapes.assign(std::begin(every_kernel), std::end(every_kernel));
             one.shapes.emplace_back(turn(in_turn, i));
+            if (arch == "sm_90a") {
+                one.shapes.insert(one.shapes.end(), std::begin(orders), std::end(orders));
+            }
             if (specs[i].find("unaligned") != std::string::npos) {
                 one.shapes.emplace_back(unaligned_shape);
             }
