@@ -88,7 +88,7 @@ THREAD_TEST_PROGRAMS := $(call test_programs,cache runtime)
 GPU_TEST_PROGRAMS := $(call test_programs,gpu)
 GPU_SHELL_TESTS := $(wildcard tests/gpu/test_*.sh)
 SHELL_TESTS := $(filter-out $(GPU_SHELL_TESTS),$(wildcard tests/*/test_*.sh))
-GOLDEN_PROGRAMS := $(call test_programs,gen)
+GOLDEN_PROGRAMS := $(call test_programs,gen) $(BUILD)/tests/templates/test_sass
 GOLDEN_SHELL_TESTS := $(filter tests/cli/%,$(SHELL_TESTS))
 SANITIZED_SHELL_TESTS := $(filter-out tests/pkg/%,$(SHELL_TESTS))
 

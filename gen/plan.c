@@ -12,10 +12,11 @@ enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 10
 
 /* Fastest first; the last one runs everything. */
 static const struct plan_family *const families[] = {&plan_sm90, &plan_portable};
+enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 
 static const struct plan_family *family_find(int32_t number)
 {
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); ++i) {
+    for (size_t i = 0; i < FAMILY_COUNT; ++i) {
         if (families[i]->number == number) {
             return families[i];
         }
@@ -73,27 +74,33 @@ static gdpa_status arch_of(const gdpa_spec *spec, const struct arch_row **arch, 
     return *arch != NULL ? GDPA_OK : fail(why, GDPA_E_ARGUMENT, "arch is %d: a plan needs that of a GPU", spec->arch);
 }
 
+/* The first that has a kernel for the spec; why those before it have none goes to the reasons. */
+static const struct plan_family *fastest_family(const gdpa_spec *spec, struct sbuf *reasons)
+{
+    for (size_t i = 0; i < FAMILY_COUNT; ++i) {
+        const char *refusal = families[i]->refusal(spec);
+        if (refusal == NULL) {
+            return families[i];
+        }
+        sbuf_addf(reasons, "reason: not family %s: %s\n", families[i]->name, refusal);
+    }
+    return &plan_portable;
+}
+
 int32_t plan_auto_family(const gdpa_spec *spec)
 {
-    size_t i = 0;
-    while (families[i]->refusal(spec) != NULL) { /* the last family refuses nothing */
-        ++i;
-    }
-    return families[i]->number;
+    return fastest_family(spec, NULL)->number;
 }
 
 static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family **family, struct sbuf *reasons,
                                  struct sbuf *why)
 {
     bool is_auto = spec->family == GDPA_FAMILY_AUTO;
-    *family = family_find(is_auto ? plan_auto_family(spec) : spec->family);
+    *family = is_auto ? fastest_family(spec, reasons) : family_find(spec->family);
     const char *refusal = (*family)->refusal(spec);
     if (refusal != NULL) {
         return fail(why, GDPA_E_UNSUPPORTED, "family %s cannot run this: %s; leave family out, or take portable",
                     (*family)->name, refusal);
-    }
-    for (size_t i = 0; is_auto && families[i] != *family; ++i) {
-        sbuf_addf(reasons, "reason: not family %s: %s\n", families[i]->name, families[i]->refusal(spec));
     }
     sbuf_addf(reasons, "reason: family %s: %s\n", (*family)->name, is_auto ? "the fastest that is left" : "asked for");
     return GDPA_OK;

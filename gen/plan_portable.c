@@ -71,11 +71,15 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
     return GDPA_OK;
 }
 
+/* Queries stay in registers where few do and the scores of 32 keys still fit beside them. */
 static void choose_queries(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons)
 {
     plan->q_in_registers = spec->head_dim <= 64;
-    sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d is %s 64\n", plan->q_in_registers, spec->head_dim,
-              plan->q_in_registers ? "at most" : "more than");
+    plan->slice_n = plan->block_n < 32 ? plan->block_n : 32;
+    int32_t needed = registers(spec, plan);
+    plan->q_in_registers = plan->q_in_registers && needed <= MOST_REGISTERS;
+    sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d, about %d registers a thread with %d keys\n",
+              plan->q_in_registers, spec->head_dim, needed, plan->slice_n);
 }
 
 /* Keys whose scores are held at a time: the most that fit the registers. */
@@ -144,7 +148,6 @@ static const char *refusal(const gdpa_spec *spec)
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch = arch_find(spec->arch);
-    choose_queries(spec, plan, reasons);
     for (const struct rung *rung = choose_ladder(spec, reasons); rung->block_m > 0; ++rung) {
         plan->block_m = rung->block_m;
         plan->warps = rung->warps;
@@ -154,6 +157,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
         plan->min_blocks = rung->min_blocks;
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         if (rung_fits(plan, arch, reasons)) {
+            choose_queries(spec, plan, reasons);
             choose_slice(spec, plan, reasons);
             return GDPA_OK;
         }

@@ -401,19 +401,24 @@ static void wgmma_is_as_wide_as_the_tiles(void **state)
     (void)state;
     static const struct {
         const char *text;
-        int32_t keys, values; /* 0: none */
+        int32_t values; /* 0: none */
     } cases[] = {
-        {"d=128 act=relu arch=90", 128, 128},       {"d=192 dv=96 act=relu arch=90", 128, 96},
-        {"d=8 act=relu arch=90", 128, 32},          {"d=64 dv=168 act=relu arch=90", 128, 176},
-        {"d=64 dv=184 act=relu arch=90", 128, 192}, {"d=128 act=relu arch=90 family=portable", 0, 0},
-        {"d=128 act=relu arch=80", 0, 0},
+        {"d=128 act=relu arch=90", 128},
+        {"d=192 dv=96 act=relu arch=90", 96},
+        {"d=8 act=relu arch=90", 32},
+        {"d=64 dv=168 act=relu arch=90", 176},
+        {"d=64 dv=184 act=relu arch=90", 192},
+        {"d=256 act=relu arch=90", 256},
+        {"d=128 act=relu arch=90 family=portable", 0},
+        {"d=128 act=relu arch=80", 0},
     };
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         gdpa_spec spec = spec_of(cases[i].text);
         struct kernel_plan plan = plan_of(&spec);
+        assert_int_equal(plan.value_columns, cases[i].values);
         for (int32_t width = 8; width <= 256; width += 8) {
-            assert_int_equal(plan_has_wgmma_width(&spec, &plan, width),
-                             width == cases[i].keys || width == cases[i].values);
+            bool used = cases[i].values > 0 && (width == plan.block_n || width == cases[i].values);
+            assert_int_equal(plan_has_wgmma_width(&spec, &plan, width), used);
         }
     }
 }

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=32 dtype=bf16 activation=leaky_relu causal align=top_left layout_q=jagged layout_k=jagged unaligned arch=sm_120a
- * kernel     gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_e7a49dc2
+ * kernel     gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_1507ac4a
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=2 smem_bytes=24592 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=32 dtype=bf16 activation=leaky_relu causal align=top_left layout_q=jagged layout_k=jagged unaligned arch=sm_120a"
@@ -37,6 +37,8 @@ __device__ inline float activation_derivative(float x, float param)
 {
     return x > 0.0f ? 1.0f : param;
 }
+
+constexpr int kDegree = 1;
 
 // ---- templates/types.cuh
 /*
@@ -273,37 +275,46 @@ __device__ inline uint32_t packed_constant(float value)
     return pack_input(value, value);
 }
 
+/* The final factor. Adding +0 makes the empty sum +0 whatever the sign of the factor is. */
+__device__ inline float scale_output(float sum, float factor)
+{
+    return fma_rn_f32(sum, factor, 0.0f);
+}
+
 __device__ inline uint32_t pack_output(float low, float high)
 {
     return cvt_rn_bf16x2_f32(low, high);
 }
 
-// ---- templates/activation/scaled.cuh
+// ---- templates/activation/homogeneous.cuh
 /*
- * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
+ * Activations with f(s r) = s^k f(r) for s > 0 (identity, relu, leaky_relu: k = 1; square, relu_square: k = 2): they run on raw scores, and
+ * the scale moves to the output. Where the scale is negative the kernel turns the sign of the scores first (activation_turn).
  *
- * An activation file defines activation_value and activation_derivative and includes this file, or defines
- * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
- * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
+ * A file that includes this one defines kDegree and activation_value. fp16, whose range is small, keeps the scale inside: P overflows where
+ * f does.
  */
 
 struct ActivationConstants {
-    float scale;    // of the raw score
-    float param;    // activation_param
-    float epilogue; // of the output
+    float param;
+    float epilogue;
+    float turn; // -1 where the scale is negative, else 1
 };
 
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
-    return {scale, param, out_scale};
+    const float size = scale < 0.0f ? -scale : scale;
+    return {param, out_scale * (kDegree == 2 ? size * size : size), scale < 0.0f ? -1.0f : 1.0f};
 }
 
-/* Two raw scores -> two packed elements of P, `score0` in the lower half. */
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return constants.turn;
+}
+
 __device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
 {
-    const float low = activation_value(score0 * constants.scale, constants.param);
-    const float high = activation_value(score1 * constants.scale, constants.param);
-    return pack_input(low, high);
+    return pack_input(activation_value(score0, constants.param), activation_value(score1, constants.param));
 }
 
 // ---- templates/ptx/cp_async.cuh
@@ -632,6 +643,8 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
+    int64_t gap_size;
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -639,7 +652,7 @@ struct gdpa_fwd_params {
     float scale;             /* inside the activation */
     float out_scale;         /* outside */
     float activation_param;
-    int32_t reserved;
+    int32_t full_tiles_per_seq; /* > 0: tiles of kBlockM rows, which come before the last, shorter ones of all sequences */
 };
 
 /* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
@@ -854,7 +867,7 @@ __device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTi
             const uint32_t row = warp * kWarpRows + m * 16 + half * 8 + lane / 4;
 #pragma unroll
             for (int n = 0; n < kValueTiles; ++n) {
-                const uint32_t packed = pack_output(output[m][n][2 * half] * factor, output[m][n][2 * half + 1] * factor);
+                const uint32_t packed = pack_output(scale_output(output[m][n][2 * half], factor), scale_output(output[m][n][2 * half + 1], factor));
                 st_shared_b32(staging.unit_address(row, n) + lane % 4 * 4, packed);
             }
         }
@@ -941,6 +954,8 @@ __device__ inline void bar_warp_sync()
  * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
  * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
  *
+ * With full_tiles_per_seq > 0 the last, shorter tiles of all sequences come behind the full ones: what is dealt out last should be small.
+ *
  * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
  * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
  * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
@@ -966,6 +981,14 @@ __device__ inline Division divide(int64_t value, int32_t divisor)
     }
     const int64_t quotient = value / divisor;
     return {quotient, static_cast<int32_t>(value - quotient * divisor)};
+}
+
+__device__ inline int64_t divide_wide(int64_t value, int64_t divisor)
+{
+    if (value <= 0xffffffffll && divisor <= 0xffffffffll) {
+        return static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+    }
+    return value / divisor;
 }
 
 /* First tile of a sequence in the numbering of the search. */
@@ -997,19 +1020,51 @@ __device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t
     }
 }
 
+/*
+ * Under a causal mask the tiles of a sequence differ in cost. Groups of kPairsInGroup (sequence, head) pairs, which share L2, go through
+ * their tiles together, the last group from the longest tile to the shortest, the one before it the other way, and so on: then the places
+ * block, block + grid, ... of a persistent block cost nearly the same, whatever the number of tiles is (docs/kernels.md).
+ */
+constexpr int32_t kPairsInGroup = 16;
+
+__device__ inline TileWork find_direct_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    const int64_t pairs = static_cast<int64_t>(params.batch) * params.heads_q;
+    const int64_t group_tiles = static_cast<int64_t>(params.tiles_per_seq) * kPairsInGroup;
+    const int64_t groups = (pairs + kPairsInGroup - 1) / kPairsInGroup;
+    const int64_t group = divide_wide(tile, group_tiles);
+    const int64_t first_pair = group * kPairsInGroup;
+    const int64_t pairs_left = pairs - first_pair;
+    const int32_t pairs_here = static_cast<int32_t>(pairs_left < kPairsInGroup ? pairs_left : kPairsInGroup);
+    const Division in_group = divide(tile - group * group_tiles, pairs_here);
+    const Division in_batch = divide(first_pair + in_group.remainder, params.heads_q);
+    const bool shortest_first = (groups - 1 - group) % 2 != 0;
+    const int64_t place = shortest_first ? in_group.quotient : params.tiles_per_seq - 1 - in_group.quotient;
+    return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, place * kBlockM};
+}
+
+/*
+ * How far a persistent block goes from its first place to its second; from there on the steps alternate between this and 2 grid - this. With
+ * a single group of causal tiles the blocks are dealt with there and back, so that who got the longest tile gets the shortest next.
+ */
+__device__ inline uint32_t first_step(const gdpa_fwd_params &params)
+{
+    if (static_cast<int64_t>(params.batch) * params.heads_q <= kPairsInGroup && params.tiles_per_seq > 0) {
+        return 2 * (nctaid_x() - ctaid_x()) - 1;
+    }
+    return nctaid_x();
+}
+
 __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
 {
     if (params.tiles_per_seq > 0) {
-        const Division in_sequence = divide(tile, params.tiles_per_seq);
-        const Division in_batch = divide(in_sequence.quotient, params.heads_q);
-        int32_t place = in_sequence.remainder;
-        place = params.tiles_per_seq - 1 - place; // the longest rows first
-        return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, static_cast<int64_t>(place) * kBlockM};
+        return find_direct_tile(params, tile);
     }
     const Division of_head = divide(tile, params.heads_q);
     const int32_t batch = search_sequence(params, of_head.quotient);
-    const int64_t place = batch < 0 ? 0 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
-    return {batch, of_head.remainder, place * kBlockM};
+    const int64_t place = batch < 0 ? -1 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
+    // Offsets that do not increase may have led to a sequence that starts behind the tile.
+    return {place < 0 ? -1 : batch, of_head.remainder, place * kBlockM};
 }
 
 // ---- templates/fwd_portable.cuh
@@ -1095,7 +1150,8 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
 #pragma unroll
         for (int i = 0; i < 4; ++i) { // i % 2: upper or lower 8 rows; i / 2: lower or upper 8 keys
             const float(&pair)[4] = scores[m][2 * step + i / 2];
-            weights[m][i] = activation_pack(pair[i % 2 * 2], pair[i % 2 * 2 + 1], constants);
+            weights[m][i] = activation_pack(pair[i % 2 * 2] * activation_turn(constants),
+                                            pair[i % 2 * 2 + 1] * activation_turn(constants), constants);
         }
     }
 }
@@ -1113,7 +1169,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_e7a49dc2(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_1507ac4a(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80
- * kernel     gdpa_fwd_sm80_d64_fp16_silu_causal_68873f84
+ * kernel     gdpa_fwd_sm80_d64_fp16_silu_causal_44c16f2b
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=2 smem_bytes=49168 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80"
@@ -122,15 +122,14 @@ __device__ inline float tanh_approx_f32(float a)
 // ---- templates/activation/silu.cuh
 /*
  * f(x) = x s, f'(x) = s (1 + x (1 - s)) with s = sigmoid(x). Exact: the tail sigmoid(-t) = e / (1 + e), e = exp(-t), with the quotient as a polynomial
- * e (q0 + q1 e + ... + q4 e^4), uses 0.15 of the bound of activations.def. 7 operations and 1 special function, against 2 special functions and
+ * e (q0 + q1 e + q2 e^2 + q3 e^3), uses 0.88 of the bound of activations.def. 6 operations and 1 special function, against 2 special functions and
  * fewer operations with a reciprocal: the special function unit is what is short.
  */
 
-constexpr float kQuotient0 = 0.9995173215866089f;
-constexpr float kQuotient1 = -0.9843662977218628f;
-constexpr float kQuotient2 = 0.8708352446556091f;
-constexpr float kQuotient3 = -0.548044741153717f;
-constexpr float kQuotient4 = 0.1628040373325348f;
+constexpr float kQuotient0 = 0.9975393414497375f;
+constexpr float kQuotient1 = -0.9435955882072449f;
+constexpr float kQuotient2 = 0.6793202757835388f;
+constexpr float kQuotient3 = -0.23661330342292786f;
 
 struct TailConstants {
     float exponent; // of |s| t
@@ -141,14 +140,13 @@ __device__ inline TailConstants tail_constants(float size)
     return {-1.4426950408889634f * size};
 }
 
-__device__ inline float tail_bracket(float t, float sign, const TailConstants &constants)
+__device__ inline float tail_bracket(float t, const TailConstants &constants)
 {
     const float e = ex2_approx_ftz_f32(t * constants.exponent);
-    float q = fma_rn_f32(kQuotient4, e, kQuotient3);
-    q = fma_rn_f32(q, e, kQuotient2);
+    float q = fma_rn_f32(kQuotient3, e, kQuotient2);
     q = fma_rn_f32(q, e, kQuotient1);
     q = fma_rn_f32(q, e, kQuotient0);
-    return fma_rn_f32(q * e, -2.0f * sign, sign);
+    return fma_rn_f32(q * e, -2.0f, 1.0f);
 }
 
 // ---- templates/activation/logistic.cuh
@@ -303,6 +301,12 @@ __device__ inline uint32_t packed_constant(float value)
     return pack_input(value, value);
 }
 
+/* The final factor. Adding +0 makes the empty sum +0 whatever the sign of the factor is. */
+__device__ inline float scale_output(float sum, float factor)
+{
+    return fma_rn_f32(sum, factor, 0.0f);
+}
+
 __device__ inline uint32_t pack_output(float low, float high)
 {
     return cvt_rn_f16x2_f32(low, high);
@@ -314,11 +318,11 @@ __device__ inline uint32_t pack_output(float low, float high)
  *
  *     f(x) = max(x, 0) - |x| T(|x|),   T(t) = G(-t) in (0, 1/2],   or   2 f(x) = x + |x| (1 - 2 T(|x|))
  *
- * A file that includes this one defines TailConstants, tail_constants(scale) and tail_bracket(t, sign, constants) = sign (1 - 2 T(|s| t)). The
+ * A file that includes this one defines TailConstants, tail_constants(size of s) and tail_bracket(t, constants) = 1 - 2 T(|s| t). The
  * tail is needed to the absolute bound only, so few terms do, and nothing cancels.
  *
- * For a raw score r, x = s r, with the sign and size of s: 2 f(x) = s (r + |r| sign (1 - 2 T(|s| |r|))), whose factor s/2 moves to the output.
- * fp16 keeps the factor, or P would overflow where f does not.
+ * For a raw score r and x = |s| r: 2 f(x) = |s| (r + |r| (1 - 2 T(|s| |r|))), whose factor |s|/2 moves to the output. Where s is negative the
+ * kernel turns the sign of the scores first (activation_turn). fp16 keeps the factor, or P would overflow where f does not.
  */
 
 /* Scales beyond it give the same result, and their powers would overflow. */
@@ -326,21 +330,26 @@ constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40
 
 struct ActivationConstants {
     TailConstants tail;
-    float sign;
     float half_scale;
     float epilogue;
+    float turn; // -1 where the scale is negative, else 1
 };
 
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
     const float size = min_nan_f32(scale < 0.0f ? -scale : scale, kLargestFoldedScale);
-    const float half_scale = 0.5f * scale;
-    return {tail_constants(size), 1.0f, half_scale, out_scale};
+    const float half_scale = scale < 0.0f ? -0.5f * scale : 0.5f * scale;
+    return {tail_constants(size), half_scale, out_scale, scale < 0.0f ? -1.0f : 1.0f};
+}
+
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return constants.turn;
 }
 
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)
 {
-    const float bracket = tail_bracket(abs_f32(score), constants.sign, constants.tail);
+    const float bracket = tail_bracket(abs_f32(score), constants.tail);
     const float half = score * constants.half_scale;
     return fma_rn_f32(abs_f32(half), bracket, half);
 }
@@ -353,14 +362,17 @@ __device__ inline uint32_t activation_pack(float score0, float score1, const Act
 __device__ inline float activation_value(float x, float param)
 {
     const float half = 0.5f * x;
-    return fma_rn_f32(abs_f32(half), tail_bracket(abs_f32(x), 1.0f, tail_constants(1.0f)), half);
+    return fma_rn_f32(abs_f32(half), tail_bracket(abs_f32(x), tail_constants(1.0f)), half);
 }
 
 // ---- templates/activation/silu.cuh (continued)
+/* The derivative is 1 beyond it; a far x would carry the last place of the sigmoid too far. */
+constexpr float kDerivativeEnd = 32.0f;
+
 __device__ inline float activation_derivative(float x, float param)
 {
     const float s = logistic(x);
-    return s * fma_rn_f32(x, 1.0f - s, 1.0f);
+    return s * fma_rn_f32(min_nan_f32(x, kDerivativeEnd), 1.0f - s, 1.0f);
 }
 
 // ---- templates/ptx/cp_async.cuh
@@ -681,6 +693,8 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
+    int64_t gap_size;
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -688,7 +702,7 @@ struct gdpa_fwd_params {
     float scale;             /* inside the activation */
     float out_scale;         /* outside */
     float activation_param;
-    int32_t reserved;
+    int32_t full_tiles_per_seq; /* > 0: tiles of kBlockM rows, which come before the last, shorter ones of all sequences */
 };
 
 /* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
@@ -903,7 +917,7 @@ __device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTi
             const uint32_t row = warp * kWarpRows + m * 16 + half * 8 + lane / 4;
 #pragma unroll
             for (int n = 0; n < kValueTiles; ++n) {
-                const uint32_t packed = pack_output(output[m][n][2 * half] * factor, output[m][n][2 * half + 1] * factor);
+                const uint32_t packed = pack_output(scale_output(output[m][n][2 * half], factor), scale_output(output[m][n][2 * half + 1], factor));
                 st_shared_b32(staging.unit_address(row, n) + lane % 4 * 4, packed);
             }
         }
@@ -986,6 +1000,8 @@ __device__ inline void bar_warp_sync()
  * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
  * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
  *
+ * With full_tiles_per_seq > 0 the last, shorter tiles of all sequences come behind the full ones: what is dealt out last should be small.
+ *
  * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
  * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
  * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
@@ -1011,6 +1027,14 @@ __device__ inline Division divide(int64_t value, int32_t divisor)
     }
     const int64_t quotient = value / divisor;
     return {quotient, static_cast<int32_t>(value - quotient * divisor)};
+}
+
+__device__ inline int64_t divide_wide(int64_t value, int64_t divisor)
+{
+    if (value <= 0xffffffffll && divisor <= 0xffffffffll) {
+        return static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+    }
+    return value / divisor;
 }
 
 /* First tile of a sequence in the numbering of the search. */
@@ -1042,19 +1066,51 @@ __device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t
     }
 }
 
+/*
+ * Under a causal mask the tiles of a sequence differ in cost. Groups of kPairsInGroup (sequence, head) pairs, which share L2, go through
+ * their tiles together, the last group from the longest tile to the shortest, the one before it the other way, and so on: then the places
+ * block, block + grid, ... of a persistent block cost nearly the same, whatever the number of tiles is (docs/kernels.md).
+ */
+constexpr int32_t kPairsInGroup = 16;
+
+__device__ inline TileWork find_direct_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    const int64_t pairs = static_cast<int64_t>(params.batch) * params.heads_q;
+    const int64_t group_tiles = static_cast<int64_t>(params.tiles_per_seq) * kPairsInGroup;
+    const int64_t groups = (pairs + kPairsInGroup - 1) / kPairsInGroup;
+    const int64_t group = divide_wide(tile, group_tiles);
+    const int64_t first_pair = group * kPairsInGroup;
+    const int64_t pairs_left = pairs - first_pair;
+    const int32_t pairs_here = static_cast<int32_t>(pairs_left < kPairsInGroup ? pairs_left : kPairsInGroup);
+    const Division in_group = divide(tile - group * group_tiles, pairs_here);
+    const Division in_batch = divide(first_pair + in_group.remainder, params.heads_q);
+    const bool shortest_first = (groups - 1 - group) % 2 != 0;
+    const int64_t place = shortest_first ? in_group.quotient : params.tiles_per_seq - 1 - in_group.quotient;
+    return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, place * kBlockM};
+}
+
+/*
+ * How far a persistent block goes from its first place to its second; from there on the steps alternate between this and 2 grid - this. With
+ * a single group of causal tiles the blocks are dealt with there and back, so that who got the longest tile gets the shortest next.
+ */
+__device__ inline uint32_t first_step(const gdpa_fwd_params &params)
+{
+    if (static_cast<int64_t>(params.batch) * params.heads_q <= kPairsInGroup && params.tiles_per_seq > 0) {
+        return 2 * (nctaid_x() - ctaid_x()) - 1;
+    }
+    return nctaid_x();
+}
+
 __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
 {
     if (params.tiles_per_seq > 0) {
-        const Division in_sequence = divide(tile, params.tiles_per_seq);
-        const Division in_batch = divide(in_sequence.quotient, params.heads_q);
-        int32_t place = in_sequence.remainder;
-        place = params.tiles_per_seq - 1 - place; // the longest rows first
-        return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, static_cast<int64_t>(place) * kBlockM};
+        return find_direct_tile(params, tile);
     }
     const Division of_head = divide(tile, params.heads_q);
     const int32_t batch = search_sequence(params, of_head.quotient);
-    const int64_t place = batch < 0 ? 0 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
-    return {batch, of_head.remainder, place * kBlockM};
+    const int64_t place = batch < 0 ? -1 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
+    // Offsets that do not increase may have led to a sequence that starts behind the tile.
+    return {place < 0 ? -1 : batch, of_head.remainder, place * kBlockM};
 }
 
 // ---- templates/fwd_portable.cuh
@@ -1140,7 +1196,8 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
 #pragma unroll
         for (int i = 0; i < 4; ++i) { // i % 2: upper or lower 8 rows; i / 2: lower or upper 8 keys
             const float(&pair)[4] = scores[m][2 * step + i / 2];
-            weights[m][i] = activation_pack(pair[i % 2 * 2], pair[i % 2 * 2 + 1], constants);
+            weights[m][i] = activation_pack(pair[i % 2 * 2] * activation_turn(constants),
+                                            pair[i % 2 * 2 + 1] * activation_turn(constants), constants);
         }
     }
 }
@@ -1158,7 +1215,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d64_fp16_silu_causal_68873f84(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d64_fp16_silu_causal_44c16f2b(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

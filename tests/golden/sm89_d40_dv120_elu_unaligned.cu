@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89
- * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_4fca5c99
+ * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_1d60c94d
  * generator  (this version)
- * plan       portable block_m=128 block_n=64 slice_n=16 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=81936 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
+ * plan       portable block_m=128 block_n=64 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=81936 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89"
  */
 
@@ -16,7 +16,7 @@ constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; 
 constexpr int kWindowRight = -1;        // keys to the right of it; -1: unbounded
 constexpr int kBlockM = 128;            // query rows a block
 constexpr int kBlockN = 64;             // keys a tile
-constexpr int kSliceN = 16;             // keys that are activated and multiplied at a time
+constexpr int kSliceN = 32;             // keys that are activated and multiplied at a time
 constexpr int kWarps = 4;               // warps a block
 constexpr int kThreads = 128;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
@@ -292,6 +292,12 @@ __device__ inline uint32_t packed_constant(float value)
     return pack_input(value, value);
 }
 
+/* The final factor. Adding +0 makes the empty sum +0 whatever the sign of the factor is. */
+__device__ inline float scale_output(float sum, float factor)
+{
+    return fma_rn_f32(sum, factor, 0.0f);
+}
+
 __device__ inline uint32_t pack_output(float low, float high)
 {
     return cvt_rn_f16x2_f32(low, high);
@@ -302,8 +308,8 @@ __device__ inline uint32_t pack_output(float low, float high)
  * How most activations run in a kernel: the raw score is scaled, the function applied, two results packed.
  *
  * An activation file defines activation_value and activation_derivative and includes this file, or defines
- * ActivationConstants, activation_constants and activation_pack by itself to fold constants or to work on packed
- * numbers. Kernels call only those three: P = pack(...), and O is multiplied once by `epilogue` at the end.
+ * ActivationConstants, activation_constants, activation_turn and activation_pack by itself to fold constants or to work on packed
+ * numbers. Kernels call only those: P = pack(...), and O is multiplied once by `epilogue` at the end.
  */
 
 struct ActivationConstants {
@@ -315,6 +321,12 @@ struct ActivationConstants {
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
     return {scale, param, out_scale};
+}
+
+/* What the scores are to be multiplied by before activation_pack: 1, or -1. */
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return 1.0f;
 }
 
 /* Two raw scores -> two packed elements of P, `score0` in the lower half. */
@@ -624,6 +636,8 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
+    int64_t gap_size;
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -631,7 +645,7 @@ struct gdpa_fwd_params {
     float scale;             /* inside the activation */
     float out_scale;         /* outside */
     float activation_param;
-    int32_t reserved;
+    int32_t full_tiles_per_seq; /* > 0: tiles of kBlockM rows, which come before the last, shorter ones of all sequences */
 };
 
 /* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
@@ -846,7 +860,7 @@ __device__ inline void stage_fragments(const float (&output)[kRowTiles][kValueTi
             const uint32_t row = warp * kWarpRows + m * 16 + half * 8 + lane / 4;
 #pragma unroll
             for (int n = 0; n < kValueTiles; ++n) {
-                const uint32_t packed = pack_output(output[m][n][2 * half] * factor, output[m][n][2 * half + 1] * factor);
+                const uint32_t packed = pack_output(scale_output(output[m][n][2 * half], factor), scale_output(output[m][n][2 * half + 1], factor));
                 st_shared_b32(staging.unit_address(row, n) + lane % 4 * 4, packed);
             }
         }
@@ -933,6 +947,8 @@ __device__ inline void bar_warp_sync()
  * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
  * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
  *
+ * With full_tiles_per_seq > 0 the last, shorter tiles of all sequences come behind the full ones: what is dealt out last should be small.
+ *
  * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
  * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
  * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
@@ -958,6 +974,14 @@ __device__ inline Division divide(int64_t value, int32_t divisor)
     }
     const int64_t quotient = value / divisor;
     return {quotient, static_cast<int32_t>(value - quotient * divisor)};
+}
+
+__device__ inline int64_t divide_wide(int64_t value, int64_t divisor)
+{
+    if (value <= 0xffffffffll && divisor <= 0xffffffffll) {
+        return static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+    }
+    return value / divisor;
 }
 
 /* First tile of a sequence in the numbering of the search. */
@@ -989,18 +1013,41 @@ __device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t
     }
 }
 
+__device__ inline TileWork find_direct_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    const int64_t full_tiles = static_cast<int64_t>(params.batch) * params.heads_q * params.full_tiles_per_seq;
+    Division in_sequence;
+    if (tile < full_tiles) {
+        in_sequence = divide(tile, params.full_tiles_per_seq);
+    } else if (full_tiles > 0) {
+        in_sequence = {tile - full_tiles, params.full_tiles_per_seq};
+    } else {
+        in_sequence = divide(tile, params.tiles_per_seq);
+    }
+    const Division in_batch = divide(in_sequence.quotient, params.heads_q);
+    return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder,
+            static_cast<int64_t>(in_sequence.remainder) * kBlockM};
+}
+
+/*
+ * How far a persistent block goes from its first place to its second; from there on the steps alternate between this and 2 grid - this. With
+ * a single group of causal tiles the blocks are dealt with there and back, so that who got the longest tile gets the shortest next.
+ */
+__device__ inline uint32_t first_step(const gdpa_fwd_params &params)
+{
+    return nctaid_x();
+}
+
 __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
 {
     if (params.tiles_per_seq > 0) {
-        const Division in_sequence = divide(tile, params.tiles_per_seq);
-        const Division in_batch = divide(in_sequence.quotient, params.heads_q);
-        int32_t place = in_sequence.remainder;
-        return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, static_cast<int64_t>(place) * kBlockM};
+        return find_direct_tile(params, tile);
     }
     const Division of_head = divide(tile, params.heads_q);
     const int32_t batch = search_sequence(params, of_head.quotient);
-    const int64_t place = batch < 0 ? 0 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
-    return {batch, of_head.remainder, place * kBlockM};
+    const int64_t place = batch < 0 ? -1 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
+    // Offsets that do not increase may have led to a sequence that starts behind the tile.
+    return {place < 0 ? -1 : batch, of_head.remainder, place * kBlockM};
 }
 
 // ---- templates/fwd_portable.cuh
@@ -1086,12 +1133,13 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
 #pragma unroll
         for (int i = 0; i < 4; ++i) { // i % 2: upper or lower 8 rows; i / 2: lower or upper 8 keys
             const float(&pair)[4] = scores[m][2 * step + i / 2];
-            weights[m][i] = activation_pack(pair[i % 2 * 2], pair[i % 2 * 2 + 1], constants);
+            weights[m][i] = activation_pack(pair[i % 2 * 2] * activation_turn(constants),
+                                            pair[i % 2 * 2 + 1] * activation_turn(constants), constants);
         }
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_4fca5c99(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_1d60c94d(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -1133,13 +1181,6 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89
         st_shared_b32(shared + kParking + 12, float_as_bits(constants.epilogue));
     }
     float output[kRowTiles][kValueTiles][4] = {};
-    uint32_t query_steps[kDepthSteps][kRowTiles][4];
-    cp_async_wait_group<kStages - 2>();
-    bar_sync_0();
-#pragma unroll
-    for (int step = 0; step < kDepthSteps; ++step) {
-        load_query_step(query_steps[step], queries, warp, step);
-    }
 
     for (int32_t tile_k = first_tile_k; tile_k < end_tile_k; ++tile_k) {
         cp_async_wait_group<kStages - 2>(); // this tile is there,
@@ -1152,7 +1193,9 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89
             float scores[kRowTiles][kSliceTiles][4] = {};
 #pragma unroll
             for (int step = 0; step < kDepthSteps; ++step) {
-                multiply_keys_step(scores, query_steps[step], keys, slice * kSliceN, step);
+                uint32_t query_step[kRowTiles][4];
+                load_query_step(query_step, queries, warp, step);
+                multiply_keys_step(scores, query_step, keys, slice * kSliceN, step);
             }
 #pragma unroll
             for (int step = 0; step < kSliceN / 16; ++step) {

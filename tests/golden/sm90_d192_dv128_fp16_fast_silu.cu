@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=192 head_dim_v=128 dtype=fp16 activation=fast_silu arch=sm_90a
- * kernel     gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_f000fbae
+ * kernel     gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_a1fa2617
  * generator  (this version)
- * plan       sm90 block_m=128 block_n=128 slice_n=64 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=213184 query_stages=1 value_columns=128 producer_registers=40 consumer_registers=232
+ * plan       sm90 block_m=192 block_n=96 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=196800 query_stages=1 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=192 head_dim_v=128 dtype=fp16 activation=fast_silu arch=sm_90a"
  */
 
@@ -14,17 +14,17 @@ constexpr int kHeadDim = 192;           // columns of q and k
 constexpr int kHeadDimV = 128;          // columns of v and o
 constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; -1: unbounded
 constexpr int kWindowRight = -1;        // keys to the right of it; -1: unbounded
-constexpr int kBlockM = 128;            // query rows a block
-constexpr int kBlockN = 128;            // keys a tile
-constexpr int kSliceN = 64;             // keys that are activated and multiplied at a time
-constexpr int kWarps = 12;              // warps a block
-constexpr int kThreads = 384;           // threads a block
+constexpr int kBlockM = 192;            // query rows a block
+constexpr int kBlockN = 96;             // keys a tile
+constexpr int kSliceN = 32;             // keys that are activated and multiplied at a time
+constexpr int kWarps = 16;              // warps a block
+constexpr int kThreads = 512;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
 constexpr int kQueryStages = 1;         // query tiles in shared memory at a time
 constexpr int kValueColumns = 128;      // columns of the output in registers
-constexpr int kProducerRegisters = 40;  // of a thread that copies
-constexpr int kConsumerRegisters = 232; // of a thread that computes
-constexpr int kSmemBytes = 213184;      // dynamic shared memory of a block
+constexpr int kProducerRegisters = 32;  // of a thread that copies
+constexpr int kConsumerRegisters = 160; // of a thread that computes
+constexpr int kSmemBytes = 196800;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -256,6 +256,12 @@ __device__ inline uint32_t packed_constant(float value)
     return pack_input(value, value);
 }
 
+/* The final factor. Adding +0 makes the empty sum +0 whatever the sign of the factor is. */
+__device__ inline float scale_output(float sum, float factor)
+{
+    return fma_rn_f32(sum, factor, 0.0f);
+}
+
 __device__ inline uint32_t pack_output(float low, float high)
 {
     return cvt_rn_f16x2_f32(low, high);
@@ -292,6 +298,11 @@ __device__ inline ActivationConstants activation_constants(float scale, float ou
 {
     const float half_scale = 0.5f * scale;
     return {half_scale, out_scale};
+}
+
+__device__ inline float activation_turn(const ActivationConstants &constants)
+{
+    return 1.0f;
 }
 
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)
@@ -358,6 +369,8 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
+    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
+    int64_t gap_size;
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -365,7 +378,7 @@ struct gdpa_fwd_params {
     float scale;             /* inside the activation */
     float out_scale;         /* outside */
     float activation_param;
-    int32_t reserved;
+    int32_t full_tiles_per_seq; /* > 0: tiles of kBlockM rows, which come before the last, shorter ones of all sequences */
 };
 
 /* What cuTensorMapEncodeTiled writes: opaque. (NVRTC ignores an attribute behind the brace.) */
@@ -586,6 +599,8 @@ __device__ inline uint32_t popc_b32(uint32_t bits)
  * Direct (tiles_per_seq > 0): every sequence has the same number of tiles, some of them perhaps empty. The tile in the sequence
  * runs fastest, so that blocks which run together share their keys and values in L2, then the head, then the sequence.
  *
+ * With full_tiles_per_seq > 0 the last, shorter tiles of all sequences come behind the full ones: what is dealt out last should be small.
+ *
  * Search (tiles_per_seq = 0, jagged queries): no bound of the lengths is known. Tiles are numbered through all sequences: sequence b
  * starts at tile cu_seqlens[b] / kBlockM + b. That leaves room for its ceil(length / kBlockM) tiles, whatever the lengths are,
  * and needs no other array. The sequence of a tile is found by a search with 32 probes a step. The head runs fastest.
@@ -611,6 +626,14 @@ __device__ inline Division divide(int64_t value, int32_t divisor)
     }
     const int64_t quotient = value / divisor;
     return {quotient, static_cast<int32_t>(value - quotient * divisor)};
+}
+
+__device__ inline int64_t divide_wide(int64_t value, int64_t divisor)
+{
+    if (value <= 0xffffffffll && divisor <= 0xffffffffll) {
+        return static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+    }
+    return value / divisor;
 }
 
 /* First tile of a sequence in the numbering of the search. */
@@ -642,18 +665,41 @@ __device__ inline int32_t search_sequence(const gdpa_fwd_params &params, int64_t
     }
 }
 
+__device__ inline TileWork find_direct_tile(const gdpa_fwd_params &params, int64_t tile)
+{
+    const int64_t full_tiles = static_cast<int64_t>(params.batch) * params.heads_q * params.full_tiles_per_seq;
+    Division in_sequence;
+    if (tile < full_tiles) {
+        in_sequence = divide(tile, params.full_tiles_per_seq);
+    } else if (full_tiles > 0) {
+        in_sequence = {tile - full_tiles, params.full_tiles_per_seq};
+    } else {
+        in_sequence = divide(tile, params.tiles_per_seq);
+    }
+    const Division in_batch = divide(in_sequence.quotient, params.heads_q);
+    return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder,
+            static_cast<int64_t>(in_sequence.remainder) * kBlockM};
+}
+
+/*
+ * How far a persistent block goes from its first place to its second; from there on the steps alternate between this and 2 grid - this. With
+ * a single group of causal tiles the blocks are dealt with there and back, so that who got the longest tile gets the shortest next.
+ */
+__device__ inline uint32_t first_step(const gdpa_fwd_params &params)
+{
+    return nctaid_x();
+}
+
 __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile)
 {
     if (params.tiles_per_seq > 0) {
-        const Division in_sequence = divide(tile, params.tiles_per_seq);
-        const Division in_batch = divide(in_sequence.quotient, params.heads_q);
-        int32_t place = in_sequence.remainder;
-        return {static_cast<int32_t>(in_batch.quotient), in_batch.remainder, static_cast<int64_t>(place) * kBlockM};
+        return find_direct_tile(params, tile);
     }
     const Division of_head = divide(tile, params.heads_q);
     const int32_t batch = search_sequence(params, of_head.quotient);
-    const int64_t place = batch < 0 ? 0 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
-    return {batch, of_head.remainder, place * kBlockM};
+    const int64_t place = batch < 0 ? -1 : of_head.quotient - first_tile(params, static_cast<uint32_t>(batch));
+    // Offsets that do not increase may have led to a sequence that starts behind the tile.
+    return {place < 0 ? -1 : batch, of_head.remainder, place * kBlockM};
 }
 
 // ---- templates/ptx/mbarrier.cuh
@@ -904,6 +950,12 @@ __device__ inline int32_t read_word(uint32_t address)
     return static_cast<int32_t>(ld_shared_b32(address));
 }
 
+/* The same for all lanes, and known to be so: what depends on it can live in uniform registers. By whole warps. */
+__device__ inline int32_t read_uniform_word(uint32_t address)
+{
+    return static_cast<int32_t>(shfl_sync_idx(ld_shared_b32(address), 0));
+}
+
 // ---- templates/producer_sm90.cuh
 /*
  * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
@@ -1043,9 +1095,13 @@ struct Producer {
 
     __device__ void run()
     {
-        for (int64_t tile = ctaid_x(); tile < params->common.num_tiles; tile += nctaid_x()) {
+        const gdpa_fwd_params &common = params->common;
+        uint32_t step = first_step(common);
+        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
+             place += step, step = 2 * nctaid_x() - step) {
+            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
             Assignment assignment;
-            if (!assign(tile, assignment)) {
+            if (tile < common.gap_begin && place >= common.gap_begin || !assign(tile, assignment)) {
                 continue;
             }
             load_queries();
@@ -1120,6 +1176,22 @@ __device__ inline void run_repairs(const Shared &shared)
 __device__ inline void bar_sync_0()
 {
     asm volatile("bar.sync 0;" ::: "memory");
+}
+
+// ---- templates/ptx/named_barrier.cuh
+/*
+ * Barriers among some warps of a block, by number (1 to 15; 0 is the one of the whole block). PTX ISA, "bar".
+ */
+
+__device__ inline void bar_sync(uint32_t number, uint32_t threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+/* Counts as arrived without waiting. */
+__device__ inline void bar_arrive(uint32_t number, uint32_t threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // ---- templates/ptx/setmaxnreg.cuh
@@ -1208,6 +1280,59 @@ __device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t lead
            static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
+// ---- templates/ptx/wgmma_n96.cuh
+/*
+ * Products of a warpgroup, m64n96k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
+ */
+
+// clang-format off
+template <int kTransA, int kTransB>
+__device__ inline void wgmma_m64k16_ss(float (&d)[48], uint64_t a, uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %50, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47 "
+                 "}, %48, %49, p, 1, 1, %51, %52; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
+}
+
+template <int kTransB>
+__device__ inline void wgmma_m64k16_rs(float (&d)[48], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %53, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47 "
+                 "}, {%48, %49, %50, %51}, %52, p, 1, 1, %54; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
+}
+// clang-format on
+
 // ---- templates/ptx/wgmma_n128.cuh
 /*
  * Products of a warpgroup, m64n128k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
@@ -1270,6 +1395,48 @@ __device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
 }
 // clang-format on
+
+// ---- templates/shared_tile.cuh
+/*
+ * A tile of 16-bit elements in shared memory: rows x columns, cut into chunks of 64 (or 32) columns, each chunk
+ * [rows][128 (or 64) bytes] with the 16-byte units of a row exchanged (swizzled), so that the 8 rows of an 8x8 matrix that
+ * ldmatrix reads, and the 8 units of a row that a copy writes, lie in different banks.
+ *
+ *     chunk of 64 columns: unit u of row r is stored at unit u ^ (r % 8)         of that row
+ *     chunk of 32 columns: unit u of row r is stored at unit u ^ ((r / 2) % 4)   of that row
+ */
+
+constexpr int round_up(int value, int step)
+{
+    return (value + step - 1) / step * step;
+}
+
+template <int kRows_, int kColumns_> struct SharedTile {
+    static constexpr int kRows = kRows_;
+    static constexpr int kColumns = kColumns_;
+    static constexpr int kChunkColumns = kColumns % 64 == 0 ? 64 : 32;
+    static constexpr int kChunkUnits = kChunkColumns / 8; // of 16 bytes
+    static constexpr int kRowBytes = kChunkColumns * 2;   // of one row in one chunk
+    static constexpr int kChunkBytes = kRows * kRowBytes;
+    static constexpr int kBytes = round_up(kColumns, kChunkColumns) / kChunkColumns * kChunkBytes;
+    static constexpr int kUnits = round_up(kColumns, 16) / 8; // units of a row that are filled and read
+
+    uint32_t base;
+
+    /* What row r adds to the unit number. */
+    __device__ static uint32_t swizzle(uint32_t row)
+    {
+        return kChunkColumns == 64 ? row % 8 : row / 2 % 4;
+    }
+
+    /* Shared address of a 16-byte unit, counted over all chunks. */
+    __device__ uint32_t unit_address(uint32_t row, uint32_t unit) const
+    {
+        const uint32_t chunk = unit / kChunkUnits;
+        const uint32_t place = unit % kChunkUnits ^ swizzle(row);
+        return base + chunk * kChunkBytes + row * kRowBytes + place * 16;
+    }
+};
 
 // ---- templates/fwd_sm90.cuh
 /*
@@ -1346,13 +1513,20 @@ struct Consumer {
 
     /*
      * O += f(S) V, kSliceN keys at a time: the products of a slice run under the activation of the next one. There is no row maximum
-     * to wait for, so a slice is final as soon as it is activated.
+     * to wait for, so a slice is final as soon as it is activated. The mask has a copy of this code of its own: its mere presence
+     * costs tiles that need none 5 %.
      */
-    __device__ void activate_and_multiply(float (&output)[kOutputs], const float (&scores)[kScores], uint32_t work,
+    template <bool kHide>
+    __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
                                           int32_t tile, bool accumulate, const ActivationConstants &constants) const
     {
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
-        const bool mask = needs_mask(work, tile);
+        if (kHide) {
+#pragma unroll
+            for (int i = 0; i < kScores; ++i) {
+                scores[i] *= activation_turn(constants);
+            }
+        }
         uint32_t weights[kKeySteps][4];
 #pragma unroll
         for (int slice = 0; slice < kSlices; ++slice) {
@@ -1360,7 +1534,7 @@ struct Consumer {
             for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
                 activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
             }
-            if (mask) {
+            if (kHide) {
                 hide_slice(weights, slice, work, tile);
             }
             if (slice == 0) {
@@ -1389,30 +1563,47 @@ struct Consumer {
         tie(weights);
     }
 
-    /* Whether some pair of this warpgroup's rows and the keys of a tile is hidden or does not exist. */
-    __device__ bool needs_mask(uint32_t work, int32_t tile) const
+    /* Whether this warpgroup's rows see nothing of a tile: there are no such rows, or all of it is hidden. */
+    __device__ bool sees_nothing(uint32_t work, int32_t tile) const
     {
-        const int32_t key = tile * kBlockN;
-        bool mask = key + kBlockN > read_word(work + kWorkLengthK);
-        return mask;
+        const int32_t first_row = static_cast<int32_t>(number) * 64;
+        bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
+        return nothing;
     }
 
-    /* Zeroes the hidden pairs of a slice. */
+    /*
+     * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
+     * whose sign has to be turned, by a negative scale, take the slower way, too.
+     */
+    __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
+    {
+        if (activation_turn(constants) < 0.0f ||
+            static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
+            return tile;
+        }
+        int64_t end_key = read_uniform_word(work + kWorkLengthK);
+        const int32_t end = static_cast<int32_t>(end_key < 0 ? 0 : end_key) / kBlockN;
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
+        return end < tile ? tile : end < end_tile ? end : end_tile;
+    }
+
+    /* Zeroes the hidden pairs of a slice. Bounds are columns of the slice, relative to the thread's first one. */
     __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
     {
-        const int64_t key = static_cast<int64_t>(tile) * kBlockN + lane() % 4 * 2;
-        const int64_t length_k = read_word(work + kWorkLengthK);
-        int64_t lowest[2] = {0, 0}; // visible keys of the two rows, relative to the thread's first key
-        int64_t highest[2] = {length_k - 1 - key, length_k - 1 - key};
-        const int32_t low[2] = {clamp_to_tile(lowest[0]), clamp_to_tile(lowest[1])};
-        const int32_t high[2] = {clamp_to_tile(highest[0]), clamp_to_tile(highest[1])};
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + slice * kSliceN + lane() % 4 * 2;
+        const int64_t last = read_uniform_word(work + kWorkLengthK) - 1 - key;
 #pragma unroll
-        for (int in_slice = 0; in_slice < kSliceSteps * 4; ++in_slice) {
-            const int i = slice * kSliceSteps * 4 + in_slice;
-            const int32_t column = i / 4 * 16 + i % 4 / 2 * 8;
-            const bool left = column >= low[i % 2] && column <= high[i % 2];
-            const bool right = column + 1 >= low[i % 2] && column + 1 <= high[i % 2];
-            weights[i / 4][i % 4] &= (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
+        for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
+            int64_t highest = last;
+            const int32_t high = clamp_to_tile(highest);
+#pragma unroll
+            for (int pair = 0; pair < kSliceSteps * 2; ++pair) {
+                const int32_t column = pair * 8;
+                bool left = column <= high;
+                bool right = column + 1 <= high;
+                weights[slice * kSliceSteps + pair / 2][pair % 2 * 2 + half] &=
+                    (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
+            }
         }
     }
 
@@ -1421,25 +1612,54 @@ struct Consumer {
         return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
     }
 
+    /* Writes the rows that exist, and gives the query tile back. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
-        const int32_t valid_rows = read_word(work + kWorkValidRows);
+        const int32_t valid_rows = read_uniform_word(work + kWorkValidRows);
         stage(output, factor);
         bar_warp_sync();
         uint16_t *target = static_cast<uint16_t *>(params->o) + ld_shared_b64(work + kWorkOffset);
-        constexpr int kUnits = kHeadDimV / 8; // of 16 bytes in a row
+        // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
+        // so they come after it, where there are registers for a whole share of the output.
+        constexpr int kBatches = kOutputLoads > 8 ? 2 : 1;
+        constexpr int kBatchLoads = kOutputLoads / kBatches;
+        uint32_t words[kBatchLoads][4];
 #pragma unroll
-        for (int i = 0; i < (16 * kUnits + 31) / 32; ++i) {
-            const uint32_t index = i * 32 + lane();
-            const uint32_t row = warp_row() + index / kUnits;
-            const uint32_t unit = index % kUnits;
-            if (index < 16 * kUnits && static_cast<int32_t>(row) < valid_rows) {
-                uint32_t words[4];
-                ld_shared_v4_b32(words, staging_address(row, unit));
-                st_global_v4_b32(target + row * params->o_stride_row + unit * 8, words);
+        for (int batch = 0; batch < kBatches; ++batch) {
+            load_staged(words, batch * kBatchLoads);
+            if (batch == kBatches - 1) {
+                fence_proxy_async_shared();
+                release_queries();
+            }
+            store_staged(words, batch * kBatchLoads, target, valid_rows);
+        }
+    }
+
+    static constexpr int kOutputUnits = kHeadDimV / 8; // of 16 bytes in a row
+    static constexpr int kOutputLoads = round_up((16 * kOutputUnits + 31) / 32, 2);
+
+    template <int kCount> __device__ void load_staged(uint32_t (&words)[kCount][4], int first) const
+    {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const uint32_t index = (first + i) * 32 + lane();
+            if (index < 16 * kOutputUnits) {
+                ld_shared_v4_b32(words[i], staging_address(warp_row() + index / kOutputUnits, index % kOutputUnits));
             }
         }
-        fence_proxy_async_shared(); // the copy engine writes the next query tile here
+    }
+
+    template <int kCount>
+    __device__ void store_staged(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
+    {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const uint32_t index = (first + i) * 32 + lane();
+            const uint32_t row = warp_row() + index / kOutputUnits;
+            if (index < 16 * kOutputUnits && static_cast<int32_t>(row) < valid_rows) {
+                st_global_v4_b32(target + row * params->o_stride_row + index % kOutputUnits * 8, words[i]);
+            }
+        }
     }
 
     __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
@@ -1456,10 +1676,44 @@ struct Consumer {
             uint32_t packed[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                packed[i] = pack_output(output[8 * n + 2 * i] * factor, output[8 * n + 2 * i + 1] * factor);
+                packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
             }
             stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
         }
+    }
+
+    /* A tile of which every row sees every key. */
+    __device__ void plain_tile(float (&output)[kOutputs], bool accumulate, const ActivationConstants &constants)
+    {
+        float scores[kScores];
+        mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        multiply_keys(scores);
+        release_tile(shared.keys_empty(tile_place.slot()));
+        activate_and_multiply<false>(output, scores, 0, 0, accumulate, constants);
+        release_tile(shared.values_empty(tile_place.slot()));
+        ++tile_place.uses;
+    }
+
+    /* A tile with something to hide. False: this warpgroup's rows see nothing of it. */
+    __device__ bool other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, bool accumulate,
+                               const ActivationConstants &constants)
+    {
+        float scores[kScores];
+        const bool visible = !sees_nothing(work, tile);
+        mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        if (visible) {
+            multiply_keys(scores);
+            release_tile(shared.keys_empty(tile_place.slot()));
+            activate_and_multiply<true>(output, scores, work, tile, accumulate, constants);
+        } else {
+            // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
+            mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
+            bar_sync(1 + number, kWarpgroupThreads);
+            release_tile(shared.keys_empty(tile_place.slot()));
+        }
+        release_tile(shared.values_empty(tile_place.slot()));
+        ++tile_place.uses;
+        return visible;
     }
 
     __device__ void run()
@@ -1469,35 +1723,37 @@ struct Consumer {
         while (true) {
             mbarrier_wait_parity(shared.queries_full(query_place.slot()), query_place.phase());
             const uint32_t work = shared.work(query_place.slot());
-            if (read_word(work + kWorkValidRows) == 0) {
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
             float output[kOutputs];
-            const int32_t first_tile = read_word(work + kWorkFirstTile);
-            const int32_t end_tile = read_word(work + kWorkEndTile);
-            if (first_tile == end_tile) {
+            bool started = false;
+            int32_t tile = read_uniform_word(work + kWorkFirstTile);
+            while (true) {
+                // What decides about a tile stays out of the loop over those that need no decision.
+                for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
+                    plain_tile(output, started, constants);
+                    started = true;
+                }
+                if (tile >= read_uniform_word(work + kWorkEndTile)) {
+                    break;
+                }
+                started = other_tile(output, work, tile, started, constants) || started;
+                ++tile;
+            }
+            if (!started) {
 #pragma unroll
                 for (int i = 0; i < kOutputs; ++i) {
                     output[i] = 0.0f;
                 }
             }
-            for (int32_t tile = first_tile; tile < end_tile; ++tile) {
-                float scores[kScores];
-                mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
-                multiply_keys(scores);
-                release_tile(shared.keys_empty(tile_place.slot()));
-                activate_and_multiply(output, scores, work, tile, tile > first_tile, constants);
-                release_tile(shared.values_empty(tile_place.slot()));
-                ++tile_place.uses;
-            }
             store(output, work, constants.epilogue);
-            release_queries();
             ++query_place.uses;
         }
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_f000fbae(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_a1fa2617(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -1508,7 +1764,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv1
         prefetch_tensormap(&params.v_map);
     }
     bar_sync_0();
-    const uint32_t warpgroup = tid_x() / kWarpgroupThreads;
+    const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {
         setmaxnreg_dec<kProducerRegisters>();
         if (tid_x() < 32) {

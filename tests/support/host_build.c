@@ -145,6 +145,12 @@ void *host_build_symbol(const struct host_build *build, const char *name)
     return address;
 }
 
+void host_build_function(const struct host_build *build, const char *name, void *function)
+{
+    const void *address = host_build_symbol(build, name);
+    memcpy(function, &address, sizeof(address));
+}
+
 void host_build_end(struct host_build *build)
 {
     if (build->library != NULL) {

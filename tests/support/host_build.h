@@ -7,7 +7,7 @@
  *     host_build_add(&build, "d=64 act=relu causal arch=80", NULL, files);      sections of these templates, as that spec has them
  *     fputs("}\nextern \"C\" int f(int x) { return one::f(x); }\n", text);
  *     host_build_finish(&build);
- *     function = host_build_symbol(&build, "f");
+ *     host_build_function(&build, "f", &function);
  *     host_build_end(&build);
  */
 #ifndef GDPA_TESTS_SUPPORT_HOST_BUILD_H
@@ -35,8 +35,11 @@ void host_build_add(struct host_build *build, const char *spec, const struct ker
 
 void host_build_finish(struct host_build *build);
 
-/* The address of an extern "C" object. Functions: copy it into a pointer of their type. */
+/* The address of an extern "C" object. */
 void *host_build_symbol(const struct host_build *build, const char *name);
+
+/* Writes the address of an extern "C" function to *function, which is a pointer to one. */
+void host_build_function(const struct host_build *build, const char *name, void *function);
 
 void host_build_end(struct host_build *build);
 

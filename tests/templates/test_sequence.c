@@ -34,8 +34,7 @@ static int build_all(void **state)
           "    *first_row = found.first_row;\n    *length = found.length;\n}\n",
           text);
     host_build_finish(&build);
-    void *address = host_build_symbol(&build, "find");
-    memcpy(&find_sequence, &address, sizeof(address));
+    host_build_function(&build, "find", &find_sequence);
     readable_begin = host_build_symbol(&build, "readable_begin");
     readable_end = host_build_symbol(&build, "readable_end");
     reads_outside = host_build_symbol(&build, "reads_outside");

@@ -53,11 +53,9 @@ static int build_all(void **state)
     for (size_t i = 0; i < COUNT_OF(shapes); ++i) {
         char name[32];
         snprintf(name, sizeof(name), "describe_%zu", i);
-        void *address = host_build_symbol(&build, name);
-        memcpy(&describe[i], &address, sizeof(address));
+        host_build_function(&build, name, &describe[i]);
         snprintf(name, sizeof(name), "address_%zu", i);
-        address = host_build_symbol(&build, name);
-        memcpy(&unit_address[i], &address, sizeof(address));
+        host_build_function(&build, name, &unit_address[i]);
     }
     return 0;
 }

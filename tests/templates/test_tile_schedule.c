@@ -29,14 +29,6 @@ static const int32_t **readable_begin, **readable_end;
 static int64_t *reads_outside;
 static int64_t block_m; /* of the build */
 
-static find_fn find_function(const char *name)
-{
-    find_fn function;
-    void *address = host_build_symbol(&build, name);
-    memcpy(&function, &address, sizeof(address));
-    return function;
-}
-
 static void add_variant(FILE *text, const char *name, const char *words)
 {
     static const char *const files[] = {"config_default.cuh", "params.h", "tile_schedule.cuh", NULL};
@@ -66,8 +58,8 @@ static int build_all(void **state)
     add_variant(text, "plain", "");
     add_variant(text, "causal", "causal");
     host_build_finish(&build);
-    find_tile = find_function("plain");
-    find_tile_causal = find_function("causal");
+    host_build_function(&build, "plain", &find_tile);
+    host_build_function(&build, "causal", &find_tile_causal);
     block_m = *(const int64_t *)host_build_symbol(&build, "plain_block_m");
     assert_true(block_m == *(const int64_t *)host_build_symbol(&build, "causal_block_m"));
     readable_begin = host_build_symbol(&build, "readable_begin");
