@@ -1,6 +1,6 @@
 #!/bin/sh
-# scripts/sanitize-gpu.sh and scripts/gpu-session.sh with programs of their own choosing in place of gdpa-jit and
-# compute-sanitizer: what fails is told, and nothing that failed counts as passed.
+# scripts/sanitize-gpu.sh and scripts/gpu-session.sh with programs made here in place of gdpa-jit and compute-sanitizer:
+# what fails is told, and nothing that failed counts as passed. And scripts/gpu-table.sh.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/support/tap.sh
@@ -185,11 +185,40 @@ wrong_words_are_refused() {
     done
 }
 
+# Two shapes, two activations, one place without a ratio and one empty.
+record() {
+    sed 's/@/"impl":"gdpa","gpu":"A GPU","driver":"1.2","nvrtc":"13.0","date":"2026-01-02"/' <<'END'
+{"case":"gemm/bf16/8192","impl":"cublas","tflops":680.4,"R":680.4,"ratio":1.0}
+{"case":"fwd/dense/d64/relu",@,"act":"relu","tflops":600.4,"ratio":0.88249}
+{"case":"fwd/dense/d64/gelu",@,"act":"gelu","tflops":500.0,"ratio":null}
+{"case":"fwd/dense/d128/relu/causal",@,"act":"relu","tflops":1000.0,"ratio":1.4697}
+END
+}
+
+rates_become_a_table() {
+    record >"$scratch/record"
+    scripts/gpu-table.sh "$scratch/record" >"$scratch/out" || return 1
+    printf '%s\n' 'A GPU, driver 1.2, NVRTC 13.0, 2026-01-02; ratio to R = 680 TFLOP/s, in brackets TFLOP/s.' '' \
+        '| case | relu | gelu |' '|---|---|---|' '| `fwd/dense/d64/*` | 0.88 (600) | (500) |' \
+        '| `fwd/dense/d128/*/causal` | 1.47 (1000) |  |' | diff - "$scratch/out"
+}
+
+a_table_takes_its_place_in_a_document() {
+    record >"$scratch/record"
+    printf '%s\n' before '<!-- rates -->' old '<!-- end of rates -->' after >"$scratch/document"
+    scripts/gpu-table.sh --update "$scratch/document" "$scratch/record" || return 1
+    { echo before && echo '<!-- rates -->' && scripts/gpu-table.sh "$scratch/record" && echo '<!-- end of rates -->' &&
+        echo after; } | diff - "$scratch/document" || return 1
+    echo 'no marks' >"$scratch/document"
+    ! scripts/gpu-table.sh --update "$scratch/document" "$scratch/record" 2>/dev/null &&
+        [ "$(cat "$scratch/document")" = 'no marks' ] && ! scripts/gpu-table.sh /dev/null 2>/dev/null
+}
+
 for test in every_tool_runs_and_racecheck_gets_the_tiny_matrix named_tools_run_alone errors_fail_by_exit_code \
     errors_fail_by_summary a_missing_summary_fails wrong_results_fail \
     everything_passes_and_leaves_few_files the_sanitizers_are_run_when_asked_for \
     a_step_that_fails_is_told_and_the_others_go_on a_step_that_hangs_is_ended_and_what_has_no_time_left_is_told \
-    wrong_words_are_refused; do
+    wrong_words_are_refused rates_become_a_table a_table_takes_its_place_in_a_document; do
     tap_test "$test" "$test"
 done
 toolkit=$(find /usr/local/cuda*/ /opt/cuda/ -maxdepth 2 -name compute-sanitizer 2>/dev/null)
