@@ -198,6 +198,7 @@ END
 rates_become_a_table() {
     record >"$scratch/record"
     scripts/gpu-table.sh "$scratch/record" >"$scratch/out" || return 1
+    # shellcheck disable=SC2016 # the quotes of the table
     printf '%s\n' 'A GPU, driver 1.2, NVRTC 13.0, 2026-01-02; ratio to R = 680 TFLOP/s, in brackets TFLOP/s.' '' \
         '| case | relu | gelu |' '|---|---|---|' '| `fwd/dense/d64/*` | 0.88 (600) | (500) |' \
         '| `fwd/dense/d128/*/causal` | 1.47 (1000) |  |' | diff - "$scratch/out"
