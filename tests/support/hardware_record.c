@@ -336,7 +336,7 @@ static void judge_file(struct check *check, const char *path, bool *seen)
         judge_arch(check, &lines, archs[i]);
     }
     judge_others(check, &lines);
-    for (size_t i = 0; check->question->archs[i] != NULL; i++) {
+    for (size_t i = 0; i < ARCHS_MOST && check->question->archs[i] != NULL; i++) {
         seen[i] = seen[i] || archs_have(archs, check->question->archs[i]);
     }
     lines_deinit(&lines);
@@ -371,7 +371,7 @@ static void judge_folder(struct check *check)
     }
     globfree(&files);
     sbuf_deinit(&pattern);
-    for (size_t i = 0; check->question->archs[i] != NULL && i < ARCHS_MOST; i++) {
+    for (size_t i = 0; i < ARCHS_MOST && check->question->archs[i] != NULL; i++) {
         struct lines none = {.path = (char *)folder};
         if (!seen[i]) {
             judge_arch(check, &none, check->question->archs[i]);
