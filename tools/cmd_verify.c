@@ -450,6 +450,7 @@ static int run_kernels(struct verify *verify)
     if (verify->done > 0) {
         print_summary(verify, clock_seconds() - start);
     }
+    verify_gpu_deinit(&gpu);
     return exit_code(verify, end, why);
 }
 

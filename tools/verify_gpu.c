@@ -181,3 +181,18 @@ void verify_gpu_init(struct verify_gpu *gpu, struct tool *tool, int ordinal)
         .why = device_why,
     };
 }
+
+void verify_gpu_deinit(struct verify_gpu *gpu)
+{
+    gdpa_kernel_release(gpu->kernel);
+    gpu->kernel = NULL;
+    if (gpu->staging != NULL) {
+        gpu_host_free(&gpu->gpu, gpu->staging);
+        gpu->staging = NULL;
+    }
+    if (gpu->stream != NULL) {
+        gpu_stream_destroy(&gpu->gpu, gpu->stream);
+        gpu->stream = NULL;
+    }
+    gpu_close(&gpu->gpu);
+}

@@ -21,6 +21,8 @@ struct verify_gpu {
 };
 
 void verify_gpu_init(struct verify_gpu *gpu, struct tool *tool, int ordinal);
+/* Gives back what opening and running took; also good for one that was never opened. */
+void verify_gpu_deinit(struct verify_gpu *gpu);
 
 /* Fills facts from a kernel. */
 void kernel_facts_fill(gdpa_kernel *kernel, struct kernel_facts *facts);
