@@ -24,7 +24,9 @@ enum {
     MOST_ROWS_A_WARP = 64,
     MOST_REGISTERS = 255,
     /* Addresses, loop counters, K and V fragments and temporaries of the activation, as ptxas reports them. */
-    OTHER_REGISTERS = 56,
+    OTHER_REGISTERS = 44,
+    /* More of them while all of Q stays in registers. */
+    QUERY_REGISTERS = 12,
 };
 
 static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
@@ -77,7 +79,7 @@ static void choose_queries(const gdpa_spec *spec, struct kernel_plan *plan, stru
     plan->q_in_registers = spec->head_dim <= 64;
     plan->slice_n = plan->block_n < 32 ? plan->block_n : 32;
     int32_t needed = registers(spec, plan);
-    plan->q_in_registers = plan->q_in_registers && needed <= MOST_REGISTERS;
+    plan->q_in_registers = plan->q_in_registers && needed + QUERY_REGISTERS <= MOST_REGISTERS;
     sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d, about %d registers a thread with %d keys\n",
               plan->q_in_registers, spec->head_dim, needed, plan->slice_n);
 }

@@ -151,6 +151,9 @@ static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reaso
     case GDPA_ACTIVATION_SQUARE:
         slice = 64;
         break;
+    case GDPA_ACTIVATION_SILU: /* more constants than the others: a shorter slice leaves them registers */
+        slice = 16;
+        break;
     }
     while (block_n % slice != 0) {
         slice /= 2;
