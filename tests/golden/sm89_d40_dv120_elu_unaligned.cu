@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89
- * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_1d60c94d
+ * kernel     gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_667a0310
  * generator  (this version)
- * plan       portable block_m=128 block_n=64 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=81936 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
+ * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=81936 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=40 head_dim_v=120 dtype=bf16 out_dtype=fp16 activation=elu unaligned arch=sm_89"
  */
 
@@ -16,7 +16,7 @@ constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; 
 constexpr int kWindowRight = -1;        // keys to the right of it; -1: unbounded
 constexpr int kBlockM = 128;            // query rows a block
 constexpr int kBlockN = 64;             // keys a tile
-constexpr int kSliceN = 32;             // keys that are activated and multiplied at a time
+constexpr int kSliceN = 64;             // keys that are activated and multiplied at a time
 constexpr int kWarps = 4;               // warps a block
 constexpr int kThreads = 128;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
@@ -1139,7 +1139,7 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_1d60c94d(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm89_d40_dv120_bf16_ofp16_elu_unaligned_667a0310(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged family=portable arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_fast_gelu_causal_jqjk_portable_ab0fe4eb
+ * kernel     gdpa_fwd_sm90_d128_bf16_fast_gelu_causal_jqjk_portable_7be17a6e
  * generator  (this version)
- * plan       portable block_m=128 block_n=64 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=98320 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
+ * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=98320 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged family=portable arch=sm_90a"
  */
 
@@ -16,7 +16,7 @@ constexpr int kWindowLeft = -1;         // keys to the left of the aligned one; 
 constexpr int kWindowRight = 0;         // keys to the right of it; -1: unbounded
 constexpr int kBlockM = 128;            // query rows a block
 constexpr int kBlockN = 64;             // keys a tile
-constexpr int kSliceN = 32;             // keys that are activated and multiplied at a time
+constexpr int kSliceN = 64;             // keys that are activated and multiplied at a time
 constexpr int kWarps = 4;               // warps a block
 constexpr int kThreads = 128;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
@@ -1194,7 +1194,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d128_bf16_fast_gelu_causal_jqjk_portable_ab0fe4eb(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d128_bf16_fast_gelu_causal_jqjk_portable_7be17a6e(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
