@@ -33,7 +33,22 @@ inline int32_t ld_global_nc_s32(const int32_t *address)
     return *address;
 }
 
-/* ---- warps ---- */
+/* ---- blocks and warps ---- */
+
+extern "C" {
+/* Set by the test. */
+uint32_t host_block, host_grid;
+}
+
+inline uint32_t ctaid_x()
+{
+    return host_block;
+}
+
+inline uint32_t nctaid_x()
+{
+    return host_grid;
+}
 
 struct HostWarp {
     uint32_t lane = 0;

@@ -21,10 +21,13 @@ struct found {
     int32_t batch[2], head[2];
     int64_t first_row[2];
 };
+typedef uint32_t (*step_fn)(const struct gdpa_fwd_params *params);
 typedef void (*find_fn)(const struct gdpa_fwd_params *params, int64_t tile, struct found *found);
 
 static struct host_build build;
 static find_fn find_tile, find_tile_causal;
+static step_fn first_step, first_step_causal;
+static uint32_t *host_block, *host_grid;
 static const int32_t **readable_begin, **readable_end;
 static int64_t *reads_outside;
 static int64_t block_m; /* of the build */
@@ -44,8 +47,10 @@ static void add_variant(FILE *text, const char *name, const char *words)
             "    *found = {{lanes.first.batch, lanes.second.batch}, {lanes.first.head, lanes.second.head},\n"
             "              {lanes.first.first_row, lanes.second.first_row}};\n"
             "}\n"
+            "extern \"C\" uint32_t %s_step(const %s_templates::gdpa_fwd_params *params)\n"
+            "{\n    return %s_templates::first_step(*params);\n}\n"
             "extern \"C\" const int64_t %s_block_m = %s_templates::kBlockM;\n",
-            name, name, name, name, name);
+            name, name, name, name, name, name, name, name);
 }
 
 static int build_all(void **state)
@@ -60,6 +65,10 @@ static int build_all(void **state)
     host_build_finish(&build);
     host_build_function(&build, "plain", &find_tile);
     host_build_function(&build, "causal", &find_tile_causal);
+    host_build_function(&build, "plain_step", &first_step);
+    host_build_function(&build, "causal_step", &first_step_causal);
+    host_block = host_build_symbol(&build, "host_block");
+    host_grid = host_build_symbol(&build, "host_grid");
     block_m = *(const int64_t *)host_build_symbol(&build, "plain_block_m");
     assert_true(block_m == *(const int64_t *)host_build_symbol(&build, "causal_block_m"));
     readable_begin = host_build_symbol(&build, "readable_begin");
@@ -128,16 +137,72 @@ static void every_tile_has_one_number_where_sequences_have_equally_many(void **s
     assert_true(*reads_outside == 0);
 }
 
-static void long_rows_of_causal_kernels_come_first(void **state)
+/* The last group of 16 (sequence, head) pairs goes from the longest rows to the shortest, the one before it the other way, and so on. */
+static void causal_groups_go_forth_and_back(void **state)
 {
     (void)state;
-    struct gdpa_fwd_params params = {.batch = 3, .heads_q = 2, .tiles_per_seq = 5};
-    for (int64_t tile = 0; tile < 30; ++tile) {
-        int32_t batch, head;
-        int64_t first_row;
-        find(find_tile_causal, &params, tile, &batch, &head, &first_row);
-        assert_true(first_row == (4 - tile % 5) * block_m);
+    struct gdpa_fwd_params params = {.batch = 9, .heads_q = 5, .tiles_per_seq = 7}; /* groups of 16, 16 and 13 pairs */
+    int64_t tile = 0;
+    for (int group = 0; group < 3; ++group) {
+        for (int round = 0; round < 7; ++round) {
+            for (int pair = group * 16; pair < 45 && pair < group * 16 + 16; ++pair) {
+                int32_t batch, head;
+                int64_t first_row;
+                find(find_tile_causal, &params, tile++, &batch, &head, &first_row);
+                assert_int_equal(batch * 5 + head, pair);
+                assert_true(first_row == (group == 1 ? round : 6 - round) * block_m);
+            }
+        }
     }
+    assert_true(tile == 9 * 5 * 7);
+}
+
+/* Steps alternate between the first one and what is left of two rounds; every place belongs to one block. */
+static void check_places(step_fn step, const struct gdpa_fwd_params *params, uint32_t grid)
+{
+    enum { ROUNDS = 6 };
+    unsigned char seen[ROUNDS * 8] = {0};
+    assert_true(grid <= 8);
+    *host_grid = grid;
+    for (*host_block = 0; *host_block < grid; ++*host_block) {
+        uint32_t first = step(params), place = *host_block;
+        assert_in_range(first, 1, 2 * grid - 1);
+        for (int round = 0; round < ROUNDS; ++round) {
+            assert_in_range(place, 0, ROUNDS * grid - 1);
+            assert_int_equal(seen[place]++, 0);
+            place += round % 2 == 0 ? first : 2 * grid - first;
+        }
+    }
+}
+
+static void persistent_blocks_share_the_places(void **state)
+{
+    (void)state;
+    struct gdpa_fwd_params few = {.batch = 4, .heads_q = 4, .tiles_per_seq = 5};
+    struct gdpa_fwd_params many = {.batch = 4, .heads_q = 5, .tiles_per_seq = 5};
+    struct gdpa_fwd_params searched = {.batch = 1, .heads_q = 1};
+    for (uint32_t grid = 1; grid <= 8; ++grid) {
+        check_places(first_step, &few, grid);
+        check_places(first_step_causal, &few, grid);
+        check_places(first_step_causal, &many, grid);
+        check_places(first_step_causal, &searched, grid);
+    }
+    /* There and back: the block of the longest tile gets the shortest next. */
+    *host_grid = 8;
+    *host_block = 0;
+    assert_int_equal(first_step_causal(&few), 15);
+    assert_int_equal(first_step_causal(&many), 8);
+    assert_int_equal(first_step(&few), 8);
+}
+
+/* The number of a tile of a causal kernel, from the words of the template's comment. */
+static int64_t causal_number(const struct gdpa_fwd_params *params, int64_t pair, int64_t place)
+{
+    int64_t pairs = (int64_t)params->batch * params->heads_q, groups = (pairs + 15) / 16, group = pair / 16;
+    int64_t in_group = pairs - group * 16 < 16 ? pairs - group * 16 : 16;
+    bool longest_first = (groups - 1 - group) % 2 == 0;
+    int64_t round = longest_first ? params->tiles_per_seq - 1 - place : place;
+    return group * 16 * params->tiles_per_seq + round * in_group + pair % 16;
 }
 
 static void numbers_of_more_than_32_bits_are_taken_apart(void **state)
@@ -148,9 +213,11 @@ static void numbers_of_more_than_32_bits_are_taken_apart(void **state)
     for (size_t i = 0; i < COUNT_OF(batches); ++i) {
         for (int64_t head = 0; head < 999; head += 499) {
             for (int64_t place = 0; place < 12345; place += 6172) {
+                int64_t pair = batches[i] * 999 + head, row;
                 int32_t b, h;
-                int64_t row;
-                find(find_tile, &params, (batches[i] * 999 + head) * 12345 + place, &b, &h, &row);
+                find(find_tile, &params, pair * 12345 + place, &b, &h, &row);
+                assert_true(b == batches[i] && h == head && row == place * block_m);
+                find(find_tile_causal, &params, causal_number(&params, pair, place), &b, &h, &row);
                 assert_true(b == batches[i] && h == head && row == place * block_m);
             }
         }
@@ -263,7 +330,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tile_has_one_number_where_sequences_have_equally_many),
-        cmocka_unit_test(long_rows_of_causal_kernels_come_first),
+        cmocka_unit_test(causal_groups_go_forth_and_back),
+        cmocka_unit_test(persistent_blocks_share_the_places),
         cmocka_unit_test(numbers_of_more_than_32_bits_are_taken_apart),
         cmocka_unit_test(every_tile_has_one_number_where_it_is_searched_for),
         cmocka_unit_test(batches_above_65535_are_searched_too),
