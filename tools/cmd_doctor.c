@@ -199,6 +199,9 @@ static bool launch_prepare(struct launch *launch)
 
 static char *launch_run(struct launch *launch, gdpa_kernel *kernel)
 {
+    if (!launch_prepare(launch)) {
+        return tool_strdup(launch->gpu.why);
+    }
     gdpa_args args = GDPA_ARGS_INIT;
     args.q.data = launch->q;
     args.k.data = launch->k;
@@ -209,9 +212,6 @@ static char *launch_run(struct launch *launch, gdpa_kernel *kernel)
     args.heads_k = 1;
     args.seqlen_q = ROWS;
     args.seqlen_k = ROWS;
-    if (!launch_prepare(launch)) {
-        return tool_strdup(launch->gpu.why);
-    }
     if (gdpa_launch(kernel, &args, NULL, 0, NULL) != GDPA_OK) {
         return tool_strdup(gdpa_last_error());
     }
