@@ -83,7 +83,8 @@ SUPPORT_OBJECTS := $(call objects_of,$(filter-out tests/support/fake_%.c,$(wildc
 test_programs = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard $(addsuffix /test_*.c,$(addprefix tests/,$(1)))))
 # tests/emu/emu.mk may append programs that follow the same protocol (cmocka).
 TEST_PROGRAMS := $(call test_programs,gen cache runtime tools templates support hardware)
-SANITIZED_TEST_PROGRAMS := $(TEST_PROGRAMS)
+# Without the compiling of all kernels: minutes in the compiler library, which is not built with sanitizers.
+SANITIZED_TEST_PROGRAMS := $(filter-out %/templates/test_compile,$(TEST_PROGRAMS))
 THREAD_TEST_PROGRAMS := $(call test_programs,cache runtime)
 GPU_TEST_PROGRAMS := $(call test_programs,gpu)
 GPU_SHELL_TESTS := $(wildcard tests/gpu/test_*.sh)
