@@ -259,6 +259,7 @@ static void block_compare(const struct output *output, const struct reference_bl
         int64_t last;
         reference_visible(output->problem, &sequence, row, &first, &last);
         int64_t at = output_index(output, block->sequence, sequence.first_q, row, block->head);
+        compare_add_pairs(&comparison->compare, last > first ? last - first : 0);
         for (int64_t c = 0; c < output->dim; c++) {
             struct compare_place place = {block->sequence, block->head, row, c};
             double ours = dtype_load(output->dtype, output->data, at + c);

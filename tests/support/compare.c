@@ -80,9 +80,15 @@ static void pool_take(struct compare_group *pool, const struct compare_group *gr
     pool->count += group->count;
 }
 
+void compare_add_pairs(struct compare *compare, int64_t pairs)
+{
+    compare->group.pairs += pairs;
+}
+
 void compare_group_end(struct compare *compare)
 {
-    if (compare->group.count >= COMPARE_POOL_BELOW) {
+    bool few_pairs = compare->group.pairs > 0 && compare->group.pairs < COMPARE_POOL_BELOW_PAIRS;
+    if (compare->group.count >= COMPARE_POOL_BELOW && !few_pairs) {
         group_judge(compare, &compare->group, dtype_ulp(compare->dtype, compare->group.max_exact));
     } else if (compare->group.count > 0) {
         pool_take(&compare->pool, &compare->group);

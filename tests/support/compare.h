@@ -7,8 +7,9 @@
  * of the output type at the magnitude of the largest exact element (of the smallest normal number, if that is larger).
  *
  * The maxima are taken over one group at a time, so that a large sequence does not hide an error in a small one. Groups
- * with fewer than COMPARE_POOL_BELOW elements, whose eager error may be small by luck, are pooled into one, and its ulp is
- * that of the input type where that is larger: with a single key the result is one P times v, and P has that rounding.
+ * with fewer than COMPARE_POOL_BELOW elements, or fewer than COMPARE_POOL_BELOW_PAIRS visible pairs of query and key where
+ * these are told, have an eager error that may be small by luck. They are pooled into one, whose ulp is that of the input
+ * type where that is larger: with a single key the result is one P times v, and P has that rounding.
  */
 #ifndef GDPA_TESTS_SUPPORT_COMPARE_H
 #define GDPA_TESTS_SUPPORT_COMPARE_H
@@ -19,6 +20,7 @@
 
 enum {
     COMPARE_POOL_BELOW = 1024,
+    COMPARE_POOL_BELOW_PAIRS = 512,
 };
 
 /* Where an element is, for messages. */
@@ -28,6 +30,7 @@ struct compare_place {
 
 struct compare_group {
     int64_t count;
+    int64_t pairs; /* 0: not told */
     double max_error, max_eager_error, max_exact;
     struct compare_place place; /* of max_error */
     double ours, exact;         /* there */
@@ -53,6 +56,9 @@ void compare_init(struct compare *compare, int32_t dtype, double factor);
 
 /* One element. */
 void compare_add(struct compare *compare, double ours, double exact, double eager, struct compare_place place);
+
+/* The elements of a row come from so many visible keys. Optional. */
+void compare_add_pairs(struct compare *compare, int64_t pairs);
 
 /* One element that must be +0, bit for bit. */
 void compare_add_zero(struct compare *compare, double ours, struct compare_place place);
