@@ -222,6 +222,18 @@ static void compile_one(int64_t item, int thread, void *user)
     sbuf_deinit(&why);
 }
 
+static void print_counts(void)
+{
+    double total = 0;
+    int64_t spilling = 0;
+    for (size_t i = 0; i < kernel_count; ++i) {
+        total += kernels[i].milliseconds / 1e3;
+        spilling += kernels[i].resources.spill_bytes > 0;
+    }
+    print_message("NVRTC %s compiled %zu kernels, %.2f s each; %lld of them spill\n", nvrtc->version, kernel_count,
+                  total / (double)kernel_count, (long long)spilling);
+}
+
 static int compile_all(void **state)
 {
     (void)state;
@@ -231,18 +243,13 @@ static int compile_all(void **state)
     read_allowances();
     kernels = calloc(MOST_KERNELS, sizeof(*kernels));
     assert_non_null(kernels);
-    if (nvrtc == NULL) {
-        print_message("skipped: %s\n", why.text);
-    } else {
+    if (nvrtc != NULL) {
         list_kernels();
         parallel_for((int64_t)kernel_count, 0, compile_one, NULL);
+        print_counts();
+    } else {
+        print_message("skipped: %s\n", why.text);
     }
-    double total = 0;
-    for (size_t i = 0; i < kernel_count; ++i) {
-        total += kernels[i].milliseconds;
-    }
-    print_message("%zu kernels compiled, %.2f s each\n", kernel_count,
-                  kernel_count > 0 ? total / 1e3 / (double)kernel_count : 0);
     sbuf_deinit(&why);
     return 0;
 }
