@@ -18,7 +18,6 @@ enum {
     WARPGROUP_THREADS = 128,
     WARPGROUP_WARPS = 4,
     MESSAGE_BYTES = 64,
-    REPAIR_BYTES = 16,
     BARRIER_BYTES = 8,
     MOST_STAGES = 4,
     SM_REGISTERS = 65536,
@@ -32,8 +31,11 @@ enum {
     OTHER_REGISTERS_OF_MANY = 64,
 };
 
-/* Widths that templates/ptx has wgmma for. */
-static const int32_t widths[] = {32, 64, 80, 96, 112, 128, 160, 176, 192, 256};
+static const int32_t widths[] = {
+#define WGMMA_WIDTH(columns) columns,
+#include "gen/wgmma_widths.def"
+#undef WGMMA_WIDTH
+};
 
 static int32_t width_for(int32_t columns)
 {
@@ -61,9 +63,8 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
     int32_t values = chunks(spec->head_dim_v);
     int64_t query_tile = (int64_t)(depth > values ? depth : values) * plan->block_m * CHUNK_ROW_BYTES;
     int64_t key_tiles = (int64_t)(depth + values) * plan->block_n * CHUNK_ROW_BYTES;
-    int64_t barriers = 2 * plan->query_stages + 5 * plan->stages + 2;
-    return plan->query_stages * (query_tile + MESSAGE_BYTES) + plan->stages * key_tiles + REPAIR_BYTES +
-           barriers * BARRIER_BYTES;
+    int64_t barriers = 2 * plan->query_stages + 5 * plan->stages;
+    return plan->query_stages * (query_tile + MESSAGE_BYTES) + plan->stages * key_tiles + barriers * BARRIER_BYTES;
 }
 
 /* Of a consumer thread: the scores and the output in fp32, P as pairs of 16 bits in place of scores. */

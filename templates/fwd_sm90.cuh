@@ -27,38 +27,10 @@
 #include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
-//@if wgmma_n32
-#include "ptx/wgmma_n32.cuh"
-//@endif
-//@if wgmma_n64
-#include "ptx/wgmma_n64.cuh"
-//@endif
-//@if wgmma_n80
-#include "ptx/wgmma_n80.cuh"
-//@endif
-//@if wgmma_n96
-#include "ptx/wgmma_n96.cuh"
-//@endif
-//@if wgmma_n112
-#include "ptx/wgmma_n112.cuh"
-//@endif
-//@if wgmma_n128
-#include "ptx/wgmma_n128.cuh"
-//@endif
-//@if wgmma_n160
-#include "ptx/wgmma_n160.cuh"
-//@endif
-//@if wgmma_n176
-#include "ptx/wgmma_n176.cuh"
-//@endif
-//@if wgmma_n192
-#include "ptx/wgmma_n192.cuh"
-//@endif
-//@if wgmma_n256
-#include "ptx/wgmma_n256.cuh"
-//@endif
 #include "ring.cuh"
 #include "shared_tile.cuh"
+#include "wgmma_keys.cuh"
+#include "wgmma_values.cuh"
 #include "work_sm90.cuh"
 
 constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
@@ -445,7 +417,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
             Producer producer = {shared, &params};
             producer.run();
         } else if (tid_x() < 64) {
-            run_repairs(shared);
+            Repairer repairer = {shared, &params.common};
+            repairer.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();

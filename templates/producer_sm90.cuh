@@ -2,7 +2,7 @@
  * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
  *
  * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
- * not 0. Such a tile completes another barrier first (values_raw); the repair warp then zeroes the rows and passes it on. Keys and queries
+ * not 0. Such a tile completes another barrier first (values_raw); the repair warp zeroes the rows and passes it on. Keys and queries
  * need no repair: what they spoil is masked, or not stored.
  */
 #ifndef GDPA_PRODUCER_SM90_CUH
@@ -37,12 +37,18 @@ __device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uin
     }
 }
 
+/* Whether a key tile holds rows in memory that are not of the sequence. */
+__device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t length_k, int32_t tile)
+{
+    const bool cut = tile * kBlockN > length_k - kBlockN;
+    return cut && (params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
+}
+
 struct Producer {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // of the key tile that comes next
-    uint32_t repair_phase = 0;
 
     /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
     __device__ bool assign(int64_t tile, Assignment &assignment)
@@ -111,40 +117,18 @@ struct Producer {
         }
     }
 
-    /* Whether the tile holds rows in memory that are not of the sequence. */
-    __device__ bool needs_repair(int32_t length_k, int32_t tile) const
-    {
-        const bool cut = tile * kBlockN > length_k - kBlockN;
-        return cut && (params->common.cu_seqlens_k != nullptr || params->common.seqused_k != nullptr);
-    }
-
     __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
     {
         mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
-        const bool repair = needs_repair(length_k, tile);
-        if (repair) {
-            mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
-            repair_phase ^= 1;
-        }
         if (tid_x() == 0) {
-            const uint32_t full =
-                repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
+            const bool repair = needs_repair(params->common, length_k, tile);
+            const uint32_t full = repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
             const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kValueBytes);
             load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
                                                    read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
-            if (repair) {
-                request_repair(place.slot(), length_k - tile * kBlockN);
-            }
         }
-    }
-
-    __device__ void request_repair(uint32_t slot, int32_t first_row) const
-    {
-        st_shared_b32(shared.repair(), slot);
-        st_shared_b32(shared.repair() + 4, static_cast<uint32_t>(first_row));
-        mbarrier_arrive(shared.repair_full());
     }
 
     __device__ void run()
@@ -176,36 +160,29 @@ struct Producer {
         stop();
     }
 
-    /* An empty work message to the consumers, and one to the repair warp. */
+    /* A work message without rows: there is no more. */
     __device__ void stop()
     {
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
         if (tid_x() == 0) {
             write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
             mbarrier_arrive(shared.queries_full(query_place.slot()));
-            request_repair(kStages, 0);
         }
     }
 };
 
-/* Zeroes the rows of value tiles that are not of the sequence, as asked. Called by one whole warp. */
-__device__ inline void run_repairs(const Shared &shared)
-{
-    const uint32_t lane = tid_x() % 32;
-    const uint32_t zeros[4] = {0, 0, 0, 0};
-    uint32_t request_phase = 0;
-    uint32_t raw_phases = 0; // one bit a slot
-    while (true) {
-        mbarrier_wait_parity(shared.repair_full(), request_phase);
-        request_phase ^= 1;
-        const uint32_t slot = ld_shared_b32(shared.repair());
-        const uint32_t first_row = ld_shared_b32(shared.repair() + 4);
-        if (slot == kStages) {
-            return;
-        }
-        mbarrier_wait_parity(shared.values_raw(slot), raw_phases >> slot & 1);
-        raw_phases ^= 1u << slot;
+/* Zeroes the rows of value tiles that are not of the sequence. Follows the messages like a consumer. Called by one whole warp. */
+struct Repairer {
+    Shared shared;
+    const gdpa_fwd_params *params;
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // of the first tile of the message
+    uint32_t raw_phases = 0;       // one bit a slot
+
+    __device__ void zero_rows(uint32_t slot, int32_t first_row) const
+    {
+        const uint32_t lane = tid_x() % 32;
+        const uint32_t zeros[4] = {0, 0, 0, 0};
         for (uint32_t chunk = 0; chunk < kValueChunks; ++chunk) {
             const uint32_t place = shared.values(slot) + chunk * kKeyChunkBytes;
             for (uint32_t offset = first_row * 128 + lane * 16; offset < kKeyChunkBytes; offset += 32 * 16) {
@@ -213,12 +190,44 @@ __device__ inline void run_repairs(const Shared &shared)
             }
         }
         fence_proxy_async_shared();
-        bar_warp_sync();
-        if (lane == 0) {
-            mbarrier_arrive(shared.values_full(slot));
-            mbarrier_arrive(shared.repair_empty());
+    }
+
+    /* Only the last tile of a message can reach beyond the sequence. */
+    __device__ void repair(uint32_t work)
+    {
+        const int32_t length_k = read_uniform_word(work + kWorkLengthK);
+        const int32_t tiles = read_uniform_word(work + kWorkEndTile) - read_uniform_word(work + kWorkFirstTile);
+        const int32_t last = read_uniform_word(work + kWorkEndTile) - 1;
+        if (tiles > 0 && needs_repair(*params, length_k, last)) {
+            RingPlace<kStages> place = tile_place;
+            place.uses += tiles - 1;
+            mbarrier_wait_parity(shared.values_raw(place.slot()), raw_phases >> place.slot() & 1);
+            raw_phases ^= 1u << place.slot();
+            zero_rows(place.slot(), length_k - last * kBlockN);
+            bar_warp_sync();
+            if (tid_x() % 32 == 0) {
+                mbarrier_arrive(shared.values_full(place.slot()));
+            }
+        }
+        tile_place.uses += tiles;
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            mbarrier_wait_parity(shared.queries_full(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            repair(work);
+            bar_warp_sync();
+            if (tid_x() % 32 == 0) {
+                mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            }
+            ++query_place.uses;
         }
     }
-}
+};
 
 #endif

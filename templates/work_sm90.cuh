@@ -52,9 +52,8 @@ constexpr int kQueryPlace = 0;
 constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChunkBytes;
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
-constexpr int kRepairPlace = kWorkPlace + kQueryStages * kWorkBytes; // slot and first row to zero
-constexpr int kBarrierPlace = kRepairPlace + 16;
-constexpr int kBarriers = 2 * kQueryStages + 5 * kStages + 2;
+constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
+constexpr int kBarriers = 2 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -77,10 +76,6 @@ struct Shared {
     __device__ uint32_t work(uint32_t slot) const
     {
         return base + kWorkPlace + slot * kWorkBytes;
-    }
-    __device__ uint32_t repair() const
-    {
-        return base + kRepairPlace;
     }
     __device__ uint32_t barrier(uint32_t number) const
     {
@@ -115,14 +110,6 @@ struct Shared {
     {
         return barrier(2 * kQueryStages + 4 * kStages + slot);
     }
-    __device__ uint32_t repair_full() const
-    {
-        return barrier(2 * kQueryStages + 5 * kStages);
-    }
-    __device__ uint32_t repair_empty() const
-    {
-        return barrier(2 * kQueryStages + 5 * kStages + 1);
-    }
 };
 
 /* By one thread, followed by a barrier of the block. */
@@ -130,7 +117,7 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * 4); // one lane of each warp
+        mbarrier_init(shared.queries_empty(slot), kConsumers * 4 + 1); // one lane of each warp, that of repairs included
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -139,8 +126,6 @@ __device__ inline void init_barriers(const Shared &shared)
         mbarrier_init(shared.values_empty(slot), kConsumers);
         mbarrier_init(shared.values_raw(slot), 1);
     }
-    mbarrier_init(shared.repair_full(), 1);
-    mbarrier_init(shared.repair_empty(), 1);
     fence_mbarrier_init();
 }
 
