@@ -110,11 +110,27 @@ static void write_config(struct assembly *assembly)
 #undef CONFIG
 }
 
-static gdpa_status splice(struct assembly *assembly, const char *path, size_t length, int depth);
+static gdpa_status splice(struct assembly *assembly, const char *path, int depth);
 
 static bool file_is(const struct template_line *line, const char *name)
 {
     return line->file_length == strlen(name) && memcmp(line->file, name, line->file_length) == 0;
+}
+
+enum { PATH_SIZE = 96 };
+
+/* The file that an include stands for: one of this kernel, or the file itself. */
+static void include_path(const struct assembly *assembly, const struct template_line *line, char path[PATH_SIZE])
+{
+    if (file_is(line, "activation.cuh")) {
+        snprintf(path, PATH_SIZE, "activation/%s.cuh", activation_find(assembly->spec->activation)->file);
+    } else if (file_is(line, "wgmma_keys.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n);
+    } else if (file_is(line, "wgmma_values.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->value_columns);
+    } else {
+        snprintf(path, PATH_SIZE, "%.*s", (int)line->file_length, line->file);
+    }
 }
 
 static gdpa_status splice_include(struct assembly *assembly, struct section *section, const struct template_line *line,
@@ -124,13 +140,9 @@ static gdpa_status splice_include(struct assembly *assembly, struct section *sec
     if (file_is(line, "config_default.cuh")) {
         return GDPA_OK; /* it comes first in every source */
     }
-    if (file_is(line, "activation.cuh")) {
-        char path[96];
-        snprintf(path, sizeof(path), "activation/%s.cuh", activation_find(assembly->spec->activation)->file);
-        TRY(splice(assembly, path, strlen(path), depth + 1));
-    } else {
-        TRY(splice(assembly, line->file, line->file_length, depth + 1));
-    }
+    char path[PATH_SIZE];
+    include_path(assembly, line, path);
+    TRY(splice(assembly, path, depth + 1));
     if (assembly->body->length != before) {
         section->continued = section->continued || section->marked;
         section->marked = false;
@@ -165,11 +177,11 @@ static gdpa_status splice_lines(struct assembly *assembly, struct template_reade
     }
 }
 
-static gdpa_status splice(struct assembly *assembly, const char *path, size_t length, int depth)
+static gdpa_status splice(struct assembly *assembly, const char *path, int depth)
 {
-    const struct template_file *file = template_find(assembly->set, path, length);
+    const struct template_file *file = template_find(assembly->set, path, strlen(path));
     if (file == NULL) {
-        return fail(assembly->why, GDPA_E_INTERNAL, "this build has no template called %.*s", (int)length, path);
+        return fail(assembly->why, GDPA_E_INTERNAL, "this build has no template called %s", path);
     }
     size_t index = (size_t)(file - assembly->set->files);
     if (index >= MOST_FILES || depth > DEEPEST_INCLUDE) {
@@ -199,7 +211,7 @@ gdpa_status body_assemble(const struct template_set *set, const gdpa_spec *norma
     struct assembly assembly = {.set = set, .spec = normalised, .plan = plan, .body = body, .why = why};
     evaluate_options(normalised, plan, assembly.values);
     write_config(&assembly);
-    TRY(splice(&assembly, entry, strlen(entry), 0));
+    TRY(splice(&assembly, entry, 0));
     if (body->overflow) {
         return fail(why, GDPA_E_MEMORY, "out of memory for a kernel source of more than %zu bytes", body->length);
     }

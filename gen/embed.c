@@ -38,6 +38,12 @@ static const char *const activation_files[] = {
 #undef ACTIVATION
 };
 
+static const int wgmma_widths[] = {
+#define WGMMA_WIDTH(columns) columns,
+#include "gen/wgmma_widths.def"
+#undef WGMMA_WIDTH
+};
+
 static int compare_inputs(const void *a, const void *b)
 {
     const struct input *x = a, *y = b;
@@ -104,30 +110,37 @@ static void check_bytes(struct embed *embed, const struct template_file *file)
     }
 }
 
-/* "activation.cuh" stands for the file of whichever activation was chosen: all of them must be there. */
-static void check_activations(struct embed *embed, const struct template_file *file, int line)
+static void check_file(struct embed *embed, const struct template_reader *reader, const char *path, const char *why)
 {
-    for (size_t i = 0; i < sizeof(activation_files) / sizeof(activation_files[0]); ++i) {
-        char path[96], message[160];
-        snprintf(path, sizeof(path), "activation/%s.cuh", activation_files[i]);
-        if (template_find(&embed->set, path, strlen(path)) == NULL) {
-            snprintf(message, sizeof(message), "\"activation.cuh\" needs templates/%s, named in gen/activations.def",
-                     path);
-            fault(embed, file->path, line, message);
-        }
+    char message[400];
+    if (template_find(&embed->set, path, strlen(path)) == NULL) {
+        snprintf(message, sizeof(message), "there is no templates/%s%s", path, why);
+        fault(embed, reader->file->path, reader->line, message);
     }
 }
 
+static bool file_is(const struct template_line *line, const char *name)
+{
+    return line->file_length == strlen(name) && memcmp(line->file, name, line->file_length) == 0;
+}
+
+/* "activation.cuh" and the like stand for one file or the other: all of them must be there. */
 static void check_include(struct embed *embed, const struct template_reader *reader, const struct template_line *line)
 {
-    const char activation[] = "activation.cuh";
-    if (line->file_length == strlen(activation) && memcmp(line->file, activation, strlen(activation)) == 0) {
-        check_activations(embed, reader->file, reader->line);
-    } else if (template_find(&embed->set, line->file, line->file_length) == NULL) {
-        char message[200];
-        snprintf(message, sizeof(message), "there is no templates/%.*s",
-                 (int)(line->file_length < 100 ? line->file_length : 100), line->file);
-        fault(embed, reader->file->path, reader->line, message);
+    char path[200];
+    if (file_is(line, "activation.cuh")) {
+        for (size_t i = 0; i < sizeof(activation_files) / sizeof(activation_files[0]); ++i) {
+            snprintf(path, sizeof(path), "activation/%s.cuh", activation_files[i]);
+            check_file(embed, reader, path, ", which gen/activations.def names");
+        }
+    } else if (file_is(line, "wgmma_keys.cuh") || file_is(line, "wgmma_values.cuh")) {
+        for (size_t i = 0; i < sizeof(wgmma_widths) / sizeof(wgmma_widths[0]); ++i) {
+            snprintf(path, sizeof(path), "ptx/wgmma_n%d.cuh", wgmma_widths[i]);
+            check_file(embed, reader, path, ", which gen/wgmma_widths.def names");
+        }
+    } else {
+        snprintf(path, sizeof(path), "%.*s", (int)(line->file_length < 100 ? line->file_length : 100), line->file);
+        check_file(embed, reader, path, "");
     }
 }
 

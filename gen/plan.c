@@ -53,12 +53,6 @@ int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *pl
     return family != NULL ? family->registers(normalised, plan) : 0;
 }
 
-bool plan_has_wgmma_width(const gdpa_spec *normalised, const struct kernel_plan *plan, int32_t width)
-{
-    const struct plan_family *family = family_find(plan->family);
-    return family != NULL && family->has_wgmma_width != NULL && family->has_wgmma_width(normalised, plan, width);
-}
-
 gdpa_status plan_supports(const gdpa_spec *normalised, struct sbuf *why)
 {
     if (normalised->pass == GDPA_PASS_BACKWARD) {

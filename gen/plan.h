@@ -51,9 +51,6 @@ int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *p
 /* About how many registers a thread needs; more than 255 will spill. */
 int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan);
 
-/* Whether the kernel has wgmma instructions that are `width` columns wide. */
-bool plan_has_wgmma_width(const gdpa_spec *normalised, const struct kernel_plan *plan, int32_t width);
-
 /* A head dim as the tiles hold it: columns up to a multiple of 32, in chunks of 64 where that divides, else of 32. */
 int32_t plan_padded_dim(int32_t dim);
 

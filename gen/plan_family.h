@@ -19,8 +19,6 @@ struct plan_family {
     gdpa_status (*check)(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why);
     int64_t (*smem_bytes)(const gdpa_spec *spec, const struct kernel_plan *plan);
     int32_t (*registers)(const gdpa_spec *spec, const struct kernel_plan *plan);
-    /* Whether one of the plan's wgmma instructions is `width` columns wide. NULL: the family has none. */
-    bool (*has_wgmma_width)(const gdpa_spec *spec, const struct kernel_plan *plan, int32_t width);
 };
 
 extern const struct plan_family plan_portable;

@@ -75,12 +75,6 @@ static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
     return plan->block_n / 2 + plan->value_columns / 2 + (many ? OTHER_REGISTERS_OF_MANY : OTHER_REGISTERS);
 }
 
-static bool has_wgmma_width(const gdpa_spec *spec, const struct kernel_plan *plan, int32_t width)
-{
-    (void)spec;
-    return width == plan->block_n || width == plan->value_columns;
-}
-
 /* What a block has at entry: ptxas gives every thread the same, in steps of 8, and setmaxnreg only moves them. */
 static int32_t entry_registers(int32_t threads)
 {
@@ -224,5 +218,4 @@ const struct plan_family plan_sm90 = {
     .check = check,
     .smem_bytes = smem_bytes,
     .registers = registers,
-    .has_wgmma_width = has_wgmma_width,
 };

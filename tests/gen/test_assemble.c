@@ -196,16 +196,6 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"jagged_k", "d=64 act=relu arch=80 layout_k=jagged", "d=64 act=relu arch=80 layout_q=jagged"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"q_in_registers", "d=64 act=relu arch=80", "d=256 act=relu arch=80"},
-        {"wgmma_n32", "d=64 dv=8 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n64", "d=64 dv=40 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n80", "d=64 dv=80 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n96", "d=64 dv=88 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n112", "d=64 dv=104 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n128", "d=64 dv=72 act=relu arch=90", "d=64 act=relu arch=100"},
-        {"wgmma_n160", "d=64 dv=136 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n176", "d=64 dv=168 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n192", "d=64 dv=184 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
-        {"wgmma_n256", "d=64 dv=200 act=relu arch=90", "d=64 act=relu arch=90 family=portable"},
     };
     struct fixture fixture;
     struct sbuf source, why, text;
@@ -216,8 +206,8 @@ static void each_option_is_true_for_its_specs_alone(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         sbuf_reset(&text);
         sbuf_addf(&text, "//@if %s\nis on\n//@else\nis off\n//@endif\ngdpa_kernel_entry\n", cases[i].option);
-        const char *const pairs[][2] = {{"fwd_portable.cuh", text.text}, {"fwd_sm90.cuh", text.text}};
-        fixture_init(&fixture, pairs, 2);
+        const char *const pairs[][2] = {{"fwd_portable.cuh", text.text}};
+        fixture_init(&fixture, pairs, 1);
         if (cases[i].on != NULL) {
             assert_int_equal(generate(&fixture, cases[i].on, &source, &why), GDPA_OK);
             assert_contains(source.text, "is on\n");

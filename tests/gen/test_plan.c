@@ -396,12 +396,12 @@ static void sm90_plans_from_elsewhere_are_checked_field_by_field(void **state)
     sbuf_deinit(&why);
 }
 
-static void wgmma_is_as_wide_as_the_tiles(void **state)
+static void the_output_of_a_thread_is_as_wide_as_a_wgmma(void **state)
 {
     (void)state;
     static const struct {
         const char *text;
-        int32_t values; /* 0: none */
+        int32_t columns; /* 0: there is none */
     } cases[] = {
         {"d=128 act=relu arch=90", 128},
         {"d=192 dv=96 act=relu arch=90", 96},
@@ -414,12 +414,7 @@ static void wgmma_is_as_wide_as_the_tiles(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         gdpa_spec spec = spec_of(cases[i].text);
-        struct kernel_plan plan = plan_of(&spec);
-        assert_int_equal(plan.value_columns, cases[i].values);
-        for (int32_t width = 8; width <= 256; width += 8) {
-            bool used = cases[i].values > 0 && (width == plan.block_n || width == cases[i].values);
-            assert_int_equal(plan_has_wgmma_width(&spec, &plan, width), used);
-        }
+        assert_int_equal(plan_of(&spec).value_columns, cases[i].columns);
     }
 }
 
@@ -458,7 +453,6 @@ static void families_have_names(void **state)
     gdpa_spec spec = spec_of("d=8 act=relu arch=86");
     assert_true(plan_smem_bytes(&spec, &none) == 0);
     assert_int_equal(plan_registers(&spec, &none), 0);
-    assert_false(plan_has_wgmma_width(&spec, &none, 64));
 }
 
 int main(void)
@@ -474,7 +468,7 @@ int main(void)
         cmocka_unit_test(a_plan_needs_an_architecture),
         cmocka_unit_test(portable_plans_from_elsewhere_are_checked_field_by_field),
         cmocka_unit_test(sm90_plans_from_elsewhere_are_checked_field_by_field),
-        cmocka_unit_test(wgmma_is_as_wide_as_the_tiles),
+        cmocka_unit_test(the_output_of_a_thread_is_as_wide_as_a_wgmma),
         cmocka_unit_test(resident_warps_are_limited_too),
         cmocka_unit_test(families_have_names),
     };

@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_a70ef97c
+ * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_5df8c4db
  * generator  (this version)
- * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229648 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
+ * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229616 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a"
  */
 
@@ -24,18 +24,16 @@ constexpr int kQueryStages = 2;         // query tiles in shared memory at a tim
 constexpr int kValueColumns = 128;      // columns of the output in registers
 constexpr int kProducerRegisters = 32;  // of a thread that copies
 constexpr int kConsumerRegisters = 160; // of a thread that computes
-constexpr int kSmemBytes = 229648;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 229616;      // dynamic shared memory of a block
 
 // ---- templates/activation/gelu.cuh
 /*
- * f(x) = x Phi(x), f'(x) = Phi(x) + x phi(x) with the normal distribution function Phi and its density phi. Exact: the tail Phi(-t) = 2^P(t) with a
- * cubic P uses 0.49 of the bound of activations.def. 5 operations and 1 special function.
+ * f(x) = x Phi(x), f'(x) = Phi(x) + x phi(x) with the normal distribution function Phi and its density phi. Exact: the tail Phi(-t) = 2^P(t)
+ * uses 0.77 of the bound of activations.def with a cubic P (bf16), 0.01 with degree 5 (fp16). 5 or 7 operations and 1 special function.
  */
 
-constexpr float kTailP0 = -1.003495216369629f;
-constexpr float kTailP1 = -1.1266604661941528f;
-constexpr float kTailP2 = -0.5031237006187439f;
-constexpr float kTailP3 = -0.023397056385874748f;
+constexpr int kTailDegree = 3;
+__device__ constexpr float kTail[] = {-1.1394695043563843f, -0.491949200630188f, -0.026086166501045227f};
 
 // ---- templates/types.cuh
 /*
@@ -135,27 +133,35 @@ __device__ inline float tanh_approx_f32(float a)
 
 // ---- templates/activation/exponential_tail.cuh
 /*
- * A tail of the form T(t) = 2^P(t) with a cubic P: log2 of a distribution function is smooth and nearly quadratic, so a cubic holds the exact bound
- * all the way out, where 2^P has become 0. The including file defines kTailP0 to kTailP3, the minimax coefficients for that bound.
- *
- * With the bracket and the last step: 5 operations and 1 special function a score, for an exact activation.
+ * A tail of the form T(t) = 2^P(t) with a polynomial P: log2 of a distribution function is smooth and nearly quadratic, so a few terms hold the
+ * bound all the way out, where 2^P has become 0. P(0) = -1 exactly, so that f keeps its slope of 1/2 at 0, where the bound says little. The
+ * including file defines kTailDegree and kTail, the minimax coefficients of t, t^2 ...: fewer for bf16, which rounds P to 8 bits anyway.
  */
 
 struct TailConstants {
-    float p1; // of |s| t
-    float p2;
-    float p3;
+    float p[kTailDegree]; // of |s| t
 };
 
 __device__ inline TailConstants tail_constants(float size)
 {
-    return {kTailP1 * size, kTailP2 * size * size, kTailP3 * size * size * size};
+    TailConstants constants;
+    float power = 1.0f;
+#pragma unroll
+    for (int i = 0; i < kTailDegree; ++i) {
+        power *= size;
+        constants.p[i] = kTail[i] * power;
+    }
+    return constants;
 }
 
 __device__ inline float tail_bracket(float t, const TailConstants &constants)
 {
-    const float p = fma_rn_f32(fma_rn_f32(fma_rn_f32(constants.p3, t, constants.p2), t, constants.p1), t, kTailP0);
-    return fma_rn_f32(ex2_approx_ftz_f32(p), -2.0f, 1.0f);
+    float p = constants.p[kTailDegree - 1];
+#pragma unroll
+    for (int i = kTailDegree - 2; i >= 0; --i) {
+        p = fma_rn_f32(p, t, constants.p[i]);
+    }
+    return fma_rn_f32(ex2_approx_ftz_f32(fma_rn_f32(p, t, -1.0f)), -2.0f, 1.0f);
 }
 
 // ---- templates/ptx/convert.cuh
@@ -961,9 +967,8 @@ constexpr int kQueryPlace = 0;
 constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChunkBytes;
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
-constexpr int kRepairPlace = kWorkPlace + kQueryStages * kWorkBytes; // slot and first row to zero
-constexpr int kBarrierPlace = kRepairPlace + 16;
-constexpr int kBarriers = 2 * kQueryStages + 5 * kStages + 2;
+constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
+constexpr int kBarriers = 2 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -986,10 +991,6 @@ struct Shared {
     __device__ uint32_t work(uint32_t slot) const
     {
         return base + kWorkPlace + slot * kWorkBytes;
-    }
-    __device__ uint32_t repair() const
-    {
-        return base + kRepairPlace;
     }
     __device__ uint32_t barrier(uint32_t number) const
     {
@@ -1024,14 +1025,6 @@ struct Shared {
     {
         return barrier(2 * kQueryStages + 4 * kStages + slot);
     }
-    __device__ uint32_t repair_full() const
-    {
-        return barrier(2 * kQueryStages + 5 * kStages);
-    }
-    __device__ uint32_t repair_empty() const
-    {
-        return barrier(2 * kQueryStages + 5 * kStages + 1);
-    }
 };
 
 /* By one thread, followed by a barrier of the block. */
@@ -1039,7 +1032,7 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * 4); // one lane of each warp
+        mbarrier_init(shared.queries_empty(slot), kConsumers * 4 + 1); // one lane of each warp, that of repairs included
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -1048,8 +1041,6 @@ __device__ inline void init_barriers(const Shared &shared)
         mbarrier_init(shared.values_empty(slot), kConsumers);
         mbarrier_init(shared.values_raw(slot), 1);
     }
-    mbarrier_init(shared.repair_full(), 1);
-    mbarrier_init(shared.repair_empty(), 1);
     fence_mbarrier_init();
 }
 
@@ -1074,7 +1065,7 @@ __device__ inline int32_t read_uniform_word(uint32_t address)
  * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
  *
  * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
- * not 0. Such a tile completes another barrier first (values_raw); the repair warp then zeroes the rows and passes it on. Keys and queries
+ * not 0. Such a tile completes another barrier first (values_raw); the repair warp zeroes the rows and passes it on. Keys and queries
  * need no repair: what they spoil is masked, or not stored.
  */
 
@@ -1096,12 +1087,18 @@ __device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uin
     }
 }
 
+/* Whether a key tile holds rows in memory that are not of the sequence. */
+__device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t length_k, int32_t tile)
+{
+    const bool cut = tile * kBlockN > length_k - kBlockN;
+    return cut && (params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
+}
+
 struct Producer {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // of the key tile that comes next
-    uint32_t repair_phase = 0;
 
     /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
     __device__ bool assign(int64_t tile, Assignment &assignment)
@@ -1170,40 +1167,18 @@ struct Producer {
         }
     }
 
-    /* Whether the tile holds rows in memory that are not of the sequence. */
-    __device__ bool needs_repair(int32_t length_k, int32_t tile) const
-    {
-        const bool cut = tile * kBlockN > length_k - kBlockN;
-        return cut && (params->common.cu_seqlens_k != nullptr || params->common.seqused_k != nullptr);
-    }
-
     __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
     {
         mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
-        const bool repair = needs_repair(length_k, tile);
-        if (repair) {
-            mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
-            repair_phase ^= 1;
-        }
         if (tid_x() == 0) {
-            const uint32_t full =
-                repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
+            const bool repair = needs_repair(params->common, length_k, tile);
+            const uint32_t full = repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
             const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kValueBytes);
             load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
                                                    read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
-            if (repair) {
-                request_repair(place.slot(), length_k - tile * kBlockN);
-            }
         }
-    }
-
-    __device__ void request_repair(uint32_t slot, int32_t first_row) const
-    {
-        st_shared_b32(shared.repair(), slot);
-        st_shared_b32(shared.repair() + 4, static_cast<uint32_t>(first_row));
-        mbarrier_arrive(shared.repair_full());
     }
 
     __device__ void run()
@@ -1235,36 +1210,29 @@ struct Producer {
         stop();
     }
 
-    /* An empty work message to the consumers, and one to the repair warp. */
+    /* A work message without rows: there is no more. */
     __device__ void stop()
     {
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        mbarrier_wait_parity(shared.repair_empty(), repair_phase ^ 1);
         if (tid_x() == 0) {
             write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
             mbarrier_arrive(shared.queries_full(query_place.slot()));
-            request_repair(kStages, 0);
         }
     }
 };
 
-/* Zeroes the rows of value tiles that are not of the sequence, as asked. Called by one whole warp. */
-__device__ inline void run_repairs(const Shared &shared)
-{
-    const uint32_t lane = tid_x() % 32;
-    const uint32_t zeros[4] = {0, 0, 0, 0};
-    uint32_t request_phase = 0;
-    uint32_t raw_phases = 0; // one bit a slot
-    while (true) {
-        mbarrier_wait_parity(shared.repair_full(), request_phase);
-        request_phase ^= 1;
-        const uint32_t slot = ld_shared_b32(shared.repair());
-        const uint32_t first_row = ld_shared_b32(shared.repair() + 4);
-        if (slot == kStages) {
-            return;
-        }
-        mbarrier_wait_parity(shared.values_raw(slot), raw_phases >> slot & 1);
-        raw_phases ^= 1u << slot;
+/* Zeroes the rows of value tiles that are not of the sequence. Follows the messages like a consumer. Called by one whole warp. */
+struct Repairer {
+    Shared shared;
+    const gdpa_fwd_params *params;
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // of the first tile of the message
+    uint32_t raw_phases = 0;       // one bit a slot
+
+    __device__ void zero_rows(uint32_t slot, int32_t first_row) const
+    {
+        const uint32_t lane = tid_x() % 32;
+        const uint32_t zeros[4] = {0, 0, 0, 0};
         for (uint32_t chunk = 0; chunk < kValueChunks; ++chunk) {
             const uint32_t place = shared.values(slot) + chunk * kKeyChunkBytes;
             for (uint32_t offset = first_row * 128 + lane * 16; offset < kKeyChunkBytes; offset += 32 * 16) {
@@ -1272,13 +1240,45 @@ __device__ inline void run_repairs(const Shared &shared)
             }
         }
         fence_proxy_async_shared();
-        bar_warp_sync();
-        if (lane == 0) {
-            mbarrier_arrive(shared.values_full(slot));
-            mbarrier_arrive(shared.repair_empty());
+    }
+
+    /* Only the last tile of a message can reach beyond the sequence. */
+    __device__ void repair(uint32_t work)
+    {
+        const int32_t length_k = read_uniform_word(work + kWorkLengthK);
+        const int32_t tiles = read_uniform_word(work + kWorkEndTile) - read_uniform_word(work + kWorkFirstTile);
+        const int32_t last = read_uniform_word(work + kWorkEndTile) - 1;
+        if (tiles > 0 && needs_repair(*params, length_k, last)) {
+            RingPlace<kStages> place = tile_place;
+            place.uses += tiles - 1;
+            mbarrier_wait_parity(shared.values_raw(place.slot()), raw_phases >> place.slot() & 1);
+            raw_phases ^= 1u << place.slot();
+            zero_rows(place.slot(), length_k - last * kBlockN);
+            bar_warp_sync();
+            if (tid_x() % 32 == 0) {
+                mbarrier_arrive(shared.values_full(place.slot()));
+            }
+        }
+        tile_place.uses += tiles;
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            mbarrier_wait_parity(shared.queries_full(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            repair(work);
+            bar_warp_sync();
+            if (tid_x() % 32 == 0) {
+                mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            }
+            ++query_place.uses;
         }
     }
-}
+};
 
 // ---- templates/ptx/barrier.cuh
 /*
@@ -1393,6 +1393,48 @@ __device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t lead
            static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
+// ---- templates/shared_tile.cuh
+/*
+ * A tile of 16-bit elements in shared memory: rows x columns, cut into chunks of 64 (or 32) columns, each chunk
+ * [rows][128 (or 64) bytes] with the 16-byte units of a row exchanged (swizzled), so that the 8 rows of an 8x8 matrix that
+ * ldmatrix reads, and the 8 units of a row that a copy writes, lie in different banks.
+ *
+ *     chunk of 64 columns: unit u of row r is stored at unit u ^ (r % 8)         of that row
+ *     chunk of 32 columns: unit u of row r is stored at unit u ^ ((r / 2) % 4)   of that row
+ */
+
+constexpr int round_up(int value, int step)
+{
+    return (value + step - 1) / step * step;
+}
+
+template <int kRows_, int kColumns_> struct SharedTile {
+    static constexpr int kRows = kRows_;
+    static constexpr int kColumns = kColumns_;
+    static constexpr int kChunkColumns = kColumns % 64 == 0 ? 64 : 32;
+    static constexpr int kChunkUnits = kChunkColumns / 8; // of 16 bytes
+    static constexpr int kRowBytes = kChunkColumns * 2;   // of one row in one chunk
+    static constexpr int kChunkBytes = kRows * kRowBytes;
+    static constexpr int kBytes = round_up(kColumns, kChunkColumns) / kChunkColumns * kChunkBytes;
+    static constexpr int kUnits = round_up(kColumns, 16) / 8; // units of a row that are filled and read
+
+    uint32_t base;
+
+    /* What row r adds to the unit number. */
+    __device__ static uint32_t swizzle(uint32_t row)
+    {
+        return kChunkColumns == 64 ? row % 8 : row / 2 % 4;
+    }
+
+    /* Shared address of a 16-byte unit, counted over all chunks. */
+    __device__ uint32_t unit_address(uint32_t row, uint32_t unit) const
+    {
+        const uint32_t chunk = unit / kChunkUnits;
+        const uint32_t place = unit % kChunkUnits ^ swizzle(row);
+        return base + chunk * kChunkBytes + row * kRowBytes + place * 16;
+    }
+};
+
 // ---- templates/ptx/wgmma_n128.cuh
 /*
  * Products of a warpgroup, m64n128k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
@@ -1455,48 +1497,6 @@ __device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
 }
 // clang-format on
-
-// ---- templates/shared_tile.cuh
-/*
- * A tile of 16-bit elements in shared memory: rows x columns, cut into chunks of 64 (or 32) columns, each chunk
- * [rows][128 (or 64) bytes] with the 16-byte units of a row exchanged (swizzled), so that the 8 rows of an 8x8 matrix that
- * ldmatrix reads, and the 8 units of a row that a copy writes, lie in different banks.
- *
- *     chunk of 64 columns: unit u of row r is stored at unit u ^ (r % 8)         of that row
- *     chunk of 32 columns: unit u of row r is stored at unit u ^ ((r / 2) % 4)   of that row
- */
-
-constexpr int round_up(int value, int step)
-{
-    return (value + step - 1) / step * step;
-}
-
-template <int kRows_, int kColumns_> struct SharedTile {
-    static constexpr int kRows = kRows_;
-    static constexpr int kColumns = kColumns_;
-    static constexpr int kChunkColumns = kColumns % 64 == 0 ? 64 : 32;
-    static constexpr int kChunkUnits = kChunkColumns / 8; // of 16 bytes
-    static constexpr int kRowBytes = kChunkColumns * 2;   // of one row in one chunk
-    static constexpr int kChunkBytes = kRows * kRowBytes;
-    static constexpr int kBytes = round_up(kColumns, kChunkColumns) / kChunkColumns * kChunkBytes;
-    static constexpr int kUnits = round_up(kColumns, 16) / 8; // units of a row that are filled and read
-
-    uint32_t base;
-
-    /* What row r adds to the unit number. */
-    __device__ static uint32_t swizzle(uint32_t row)
-    {
-        return kChunkColumns == 64 ? row % 8 : row / 2 % 4;
-    }
-
-    /* Shared address of a 16-byte unit, counted over all chunks. */
-    __device__ uint32_t unit_address(uint32_t row, uint32_t unit) const
-    {
-        const uint32_t chunk = unit / kChunkUnits;
-        const uint32_t place = unit % kChunkUnits ^ swizzle(row);
-        return base + chunk * kChunkBytes + row * kRowBytes + place * 16;
-    }
-};
 
 // ---- templates/fwd_sm90.cuh
 /*
@@ -1830,7 +1830,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_a70ef97c(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_5df8c4db(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -1848,7 +1848,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf1
             Producer producer = {shared, &params};
             producer.run();
         } else if (tid_x() < 64) {
-            run_repairs(shared);
+            Repairer repairer = {shared, &params.common};
+            repairer.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
