@@ -66,13 +66,10 @@ struct Consumer {
         }
     }
 
-    /* The query tile, with the message and the staged output, which each warp reads by itself. */
+    /* The query tile, with the message and the staged output: every thread is done with what it read. */
     __device__ void release_queries() const
     {
-        bar_warp_sync();
-        if (lane() == 0) {
-            mbarrier_arrive(shared.queries_empty(query_place.slot()));
-        }
+        mbarrier_arrive(shared.queries_empty(query_place.slot()));
     }
 
     __device__ void multiply_keys(float (&scores)[kScores]) const

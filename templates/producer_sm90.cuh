@@ -221,10 +221,7 @@ struct Repairer {
                 return;
             }
             repair(work);
-            bar_warp_sync();
-            if (tid_x() % 32 == 0) {
-                mbarrier_arrive(shared.queries_empty(query_place.slot()));
-            }
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
             ++query_place.uses;
         }
     }

@@ -117,7 +117,7 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * 4 + 1); // one lane of each warp, that of repairs included
+        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 32); // every reader, repairs included
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
