@@ -392,6 +392,30 @@ static void check_box(const TensorMap &map, const int32_t (&place)[kMostDimensio
     });
 }
 
+/*
+ * The copy engine writes whole units of 16 bytes, and its programming guide forbids boxes that start below 0 in any dimension. A GPU stops
+ * at either with an illegal instruction; it writes past a row that ends inside a unit.
+ */
+static void check_written_box(const TensorMap &map, const int32_t (&place)[kMostDimensions])
+{
+    for (uint32_t i = 0; i < map.rank; ++i) {
+        if (place[i] < 0) {
+            fail("a box to be written starts at %d in dimension %u; only loads may start outside", place[i], i);
+        }
+    }
+    const int64_t start = int64_t{place[0]} * map.element_bytes;
+    const int64_t row = static_cast<int64_t>(map.sizes[0]) * map.element_bytes;
+    if (start % kUnit != 0) {
+        fail("a box to be written starts at byte %lld of its rows, which is not a multiple of 16",
+             static_cast<long long>(start));
+    }
+    if (row % kUnit != 0 && start < row && start + int64_t{map.box[0]} * map.element_bytes > row) {
+        fail("a box to be written passes the end of rows of %lld bytes, which is not a multiple of 16: the bytes up to "
+             "the next one are written too",
+             static_cast<long long>(row));
+    }
+}
+
 struct Place {
     int32_t coordinates[kMostDimensions];
 };
@@ -430,6 +454,7 @@ void tensor_store(const char *name, uint32_t rank, const void *map_bytes, uint32
     EMU_ENTER(name);
     const TensorMap map = read_map(map_bytes, rank);
     const Place place = place_of(coordinates, rank);
+    check_written_box(map, place.coordinates);
     check_box(map, place.coordinates, shared, true);
     Block &own = *current->block;
     const uint32_t bytes = box_bytes(map);

@@ -19,12 +19,17 @@ const std::vector<ConformanceCase> &conformance_cases()
 {
     static std::vector<ConformanceCase> cases;
     if (cases.empty()) {
-        for (const auto &part :
-             {conformance_portable(), conformance_wgmma(), conformance_copies(), conformance_pipeline()}) {
+        for (const auto &part : {conformance_portable(), conformance_wgmma(), conformance_copies(),
+                                 conformance_pipeline(), conformance_copies_out()}) {
             cases.insert(cases.end(), part.begin(), part.end());
         }
     }
     return cases;
+}
+
+bool conformance_runs_on(const ConformanceCase &what, int arch)
+{
+    return strncmp(what.name, "wgmma", 5) == 0 ? arch == 90 : arch >= what.arch; // wgmma is Hopper's alone
 }
 
 std::string conformance_source(const ConformanceCase &what, std::string *why)

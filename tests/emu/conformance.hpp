@@ -2,7 +2,7 @@
  * Conformance: kernels that run every wrapper (tests/emu/conformance/), their inputs, and what the PTX manual says must come out.
  *
  * Expectations are written from the manual and share no code with the engine. The emulator must meet them (test_conformance), and so
- * must a GPU (emu_conformance --gpu); on a GPU the words that are exact are compared with the emulator's as well.
+ * must a GPU (conformance --gpu); on a GPU the words that are exact are compared with the emulator's as well.
  */
 #ifndef GDPA_EMU_CONFORMANCE_HPP
 #define GDPA_EMU_CONFORMANCE_HPP
@@ -83,6 +83,9 @@ struct ConformanceCase {
 /* All of them. */
 const std::vector<ConformanceCase> &conformance_cases();
 
+/* Whether GPUs of an architecture (a number as in archs.def) have the instructions of a case. */
+bool conformance_runs_on(const ConformanceCase &what, int arch);
+
 /* The flat CUDA source of a case. */
 std::string conformance_source(const ConformanceCase &what, std::string *why);
 
@@ -99,6 +102,7 @@ std::vector<ConformanceCase> conformance_portable();
 std::vector<ConformanceCase> conformance_wgmma();
 std::vector<ConformanceCase> conformance_copies();
 std::vector<ConformanceCase> conformance_pipeline();
+std::vector<ConformanceCase> conformance_copies_out();
 
 } // namespace emu
 

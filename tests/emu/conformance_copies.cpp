@@ -1,10 +1,8 @@
 /*
  * What tests/emu/conformance/copies.cu and cluster.cu must give: boxes of tensors, with what is outside, as the swizzles lay them.
  */
-#include "conformance.hpp"
+#include "conformance_tensors.hpp"
 #include "include/gdpajit.h"
-
-#include <cstring>
 
 extern "C" {
 #include "tests/support/half.h"
@@ -14,42 +12,25 @@ extern "C" {
 namespace emu
 {
 
-static constexpr uint32_t kSections = 12;
+static constexpr uint32_t kSections = 7;
 static constexpr uint32_t kBlockWords = 4096;
 static constexpr uint32_t kTensorWords = 2048; // room for one tensor
-static constexpr size_t kTensors = 5;
+static constexpr size_t kTensors = 4;
 static constexpr size_t kWords = kSections * kBlockWords + kTensors * kTensorWords;
 
 static const char *const section_names[kSections] = {"tensor load 2d",
                                                      "tensor load 3d, 32-byte swizzle",
                                                      "tensor load 4d, 128-byte swizzle",
                                                      "tensor load 5d, 64-byte swizzle",
-                                                     "tensor store 2d",
-                                                     "tensor store 3d, 32-byte swizzle",
-                                                     "tensor store 4d, 128-byte swizzle",
-                                                     "tensor store 5d, 64-byte swizzle",
-                                                     "reductions",
-                                                     "linear copies",
+                                                     "linear loads",
                                                      "stmatrix",
                                                      "barriers, setmaxnreg, elect, tanh"};
-
-/* A tensor, its box, and where the kernel places the box. 16-bit elements, but for the last one (fp32). */
-struct Geometry {
-    uint32_t rank;
-    uint64_t sizes[5];
-    uint64_t strides[4]; // bytes
-    uint32_t box[5];
-    int32_t place[5];
-    Swizzle swizzle;
-    uint32_t element_bytes;
-};
 
 static const Geometry geometries[kTensors] = {
     {2, {24, 10}, {48}, {16, 8}, {-3, 5}, Swizzle::None, 2},
     {3, {20, 5, 4}, {48, 240}, {16, 4, 3}, {8, -1, 2}, Swizzle::Bytes32, 2},
     {4, {40, 12, 3, 2}, {80, 960, 2880}, {64, 8, 2, 3}, {0, 6, 1, -1}, Swizzle::Bytes128, 2},
     {5, {36, 2, 3, 2, 3}, {80, 160, 480, 960}, {32, 2, 2, 2, 2}, {4, 0, 1, 0, 1}, Swizzle::Bytes64, 2},
-    {2, {20, 6}, {80}, {16, 8}, {0, 0}, Swizzle::None, 4},
 };
 
 static size_t tensor_word(size_t tensor)
@@ -57,70 +38,16 @@ static size_t tensor_word(size_t tensor)
     return kSections * kBlockWords + tensor * kTensorWords;
 }
 
-/* Byte of unit `unit` of 16 bytes in a row of the box that starts at `row` bytes: the swizzle exchanges units inside 8 rows of 128 bytes. */
-static uint32_t box_byte(const Geometry &g, uint32_t row, uint32_t byte)
-{
-    const uint32_t place = row + byte;
-    const uint32_t pattern = place / 128 % 8;
-    const uint32_t units = 1u << static_cast<uint32_t>(g.swizzle); // that change places: 1, 2, 4, 8
-    return place ^ (pattern % units) << 4;
-}
-
-/* visit(byte in shared memory, byte in the tensor or -1 when the element is outside) for every element of a box. */
-template <typename Visit> static void for_elements(const Geometry &g, const int32_t *place, Visit visit)
-{
-    uint32_t rows = 1;
-    for (uint32_t i = 1; i < g.rank; ++i) {
-        rows *= g.box[i];
-    }
-    const uint32_t row_bytes = g.box[0] * g.element_bytes;
-    for (uint32_t row = 0; row < rows; ++row) {
-        for (uint32_t element = 0; element < g.box[0]; ++element) {
-            const int64_t first = place[0] + static_cast<int64_t>(element);
-            bool inside = first >= 0 && first < static_cast<int64_t>(g.sizes[0]);
-            int64_t offset = first * g.element_bytes;
-            uint32_t rest = row;
-            for (uint32_t i = 1; i < g.rank; ++i) {
-                const int64_t coordinate = place[i] + static_cast<int64_t>(rest % g.box[i]);
-                rest /= g.box[i];
-                inside = inside && coordinate >= 0 && coordinate < static_cast<int64_t>(g.sizes[i]);
-                offset += coordinate * static_cast<int64_t>(g.strides[i - 1]);
-            }
-            visit(box_byte(g, row * row_bytes, element * g.element_bytes), inside ? offset : -1);
-        }
-    }
-}
-
-static uint32_t box_bytes(const Geometry &g)
-{
-    uint32_t bytes = g.element_bytes;
-    for (uint32_t i = 0; i < g.rank; ++i) {
-        bytes *= g.box[i];
-    }
-    return bytes;
-}
-
 /* ---------------------------------------------------------------------------------------------------------------
  * Input
  * ------------------------------------------------------------------------------------------------------------- */
-
-static uint32_t whole_number(random_source *source)
-{
-    const auto number = static_cast<float>(random_between(source, -8, 8));
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
 
 static std::vector<uint32_t> make_input(uint64_t seed)
 {
     random_source source = {seed, 0};
     std::vector<uint32_t> input(kWords);
-    for (size_t i = 0; i < kWords; ++i) {
-        const size_t section = i / kBlockWords;
-        input[i] = section == 8 && i % kBlockWords < 600
-                       ? whole_number(&source)
-                       : static_cast<uint32_t>(random_hash(source.seed, ++source.counter));
+    for (uint32_t &word : input) {
+        word = static_cast<uint32_t>(random_hash(source.seed, ++source.counter));
     }
     /* The packed tanh gets numbers near 1. */
     for (size_t i = 0; i < 256; ++i) {
@@ -128,7 +55,7 @@ static std::vector<uint32_t> make_input(uint64_t seed)
         uint16_t pair[2];
         dtype_store(dtype, pair, 0, 2 * random_normal(&source));
         dtype_store(dtype, pair, 1, 2 * random_normal(&source));
-        input[11 * kBlockWords + i] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
+        input[6 * kBlockWords + i] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
     }
     return input;
 }
@@ -140,15 +67,6 @@ static std::vector<uint32_t> make_input(uint64_t seed)
 static Expected *words_of(std::vector<Expected> &all, size_t section)
 {
     return all.data() + section * kBlockWords;
-}
-
-static void expect_bytes(const std::vector<unsigned char> &bytes, Expected *out)
-{
-    for (size_t i = 0; i < bytes.size() / 4; ++i) {
-        uint32_t word;
-        memcpy(&word, bytes.data() + 4 * i, 4);
-        out[i] = exactly(word);
-    }
 }
 
 static void expect_load(const std::vector<uint32_t> &input, size_t tensor, Expected *out)
@@ -164,62 +82,6 @@ static void expect_load(const std::vector<uint32_t> &input, size_t tensor, Expec
     expect_bytes(shared, out);
 }
 
-static void expect_store(const std::vector<uint32_t> &input, size_t tensor, std::vector<Expected> &all)
-{
-    const Geometry &g = geometries[tensor];
-    const auto *shared = reinterpret_cast<const unsigned char *>(input.data() + (4 + tensor) * kBlockWords);
-    std::vector<unsigned char> target(kTensorWords * 4);
-    for_elements(g, g.place, [&](uint32_t from, int64_t to) {
-        if (to >= 0) {
-            memcpy(&target[static_cast<size_t>(to)], shared + from, g.element_bytes);
-        }
-    });
-    expect_bytes(target, all.data() + tensor_word(tensor));
-}
-
-static void expect_numbers(const std::vector<float> &numbers, Expected *out)
-{
-    for (size_t i = 0; i < numbers.size(); ++i) {
-        out[i] = near(static_cast<double>(numbers[i]), 0);
-    }
-}
-
-static void expect_sums(const std::vector<uint32_t> &input, std::vector<Expected> &all)
-{
-    const Geometry &g = geometries[4];
-    const auto number = [&](size_t i) {
-        float value;
-        memcpy(&value, &input[8 * kBlockWords + i], sizeof value);
-        return value;
-    };
-    std::vector<float> tensor(kTensorWords), linear(512), reduced(64);
-    const int32_t places[2][2] = {{-1, 2}, {1, 0}};
-    for (const auto &place : places) {
-        for_elements(g, place, [&](uint32_t from, int64_t to) {
-            if (to >= 0) {
-                tensor[static_cast<size_t>(to / 4)] += number(from / 4);
-            }
-        });
-    }
-    for (size_t i = 0; i < 256; ++i) {
-        linear[i] = number(i) + number(128 + i);
-    }
-    uint32_t counts[2] = {0, 0};
-    for (uint32_t thread = 0; thread < 128; ++thread) {
-        reduced[thread % 8] += number(thread);
-        const float four[4] = {number(thread), 2 * number(thread), -number(thread), 1};
-        for (uint32_t i = 0; i < 4; ++i) {
-            reduced[16 + thread % 4 * 4 + i] += four[i];
-        }
-        counts[thread % 2] += input[8 * kBlockWords + 600 + thread];
-    }
-    expect_numbers(tensor, all.data() + tensor_word(4));
-    expect_numbers(linear, words_of(all, 8));
-    expect_numbers(reduced, words_of(all, 8) + 512);
-    words_of(all, 8)[600] = exactly(counts[0]);
-    words_of(all, 8)[601] = exactly(counts[1]);
-}
-
 static void expect_linear(const uint32_t *in, Expected *out)
 {
     for (uint32_t phase = 0; phase < 2; ++phase) {
@@ -227,6 +89,7 @@ static void expect_linear(const uint32_t *in, Expected *out)
             out[phase * 512 + i] = exactly(in[phase * 512 + i]);
         }
     }
+    out[1024] = exactly(in[1024]);
 }
 
 /* Register i of lane l holds row l / 4, columns 2 (l % 4) and + 1 of matrix i; row r of matrix i goes where lane 8 i + r says. */
@@ -277,60 +140,38 @@ static void expect_order(const uint32_t *in, Expected *out)
 
 static std::vector<Expected> expect(const std::vector<uint32_t> &input)
 {
-    std::vector<Expected> all(kWords);
+    std::vector<Expected> all(kSections * kBlockWords);
     for (size_t tensor = 0; tensor < 4; ++tensor) {
         expect_load(input, tensor, words_of(all, tensor));
-        expect_store(input, tensor, all);
     }
-    expect_sums(input, all);
-    expect_linear(input.data() + 9 * kBlockWords, words_of(all, 9));
-    expect_stmatrix(input.data() + 10 * kBlockWords, words_of(all, 10));
-    expect_order(input.data() + 11 * kBlockWords, words_of(all, 11));
+    expect_linear(input.data() + 4 * kBlockWords, words_of(all, 4));
+    expect_stmatrix(input.data() + 5 * kBlockWords, words_of(all, 5));
+    expect_order(input.data() + 6 * kBlockWords, words_of(all, 6));
     return all;
 }
 
-/* The output tensors belong to the sections that store them. */
 static std::vector<Section> sections()
 {
     std::vector<Section> result;
     for (size_t i = 0; i < kSections; ++i) {
-        const bool stores = i >= 4 && i < 8;
-        result.push_back(
-            {section_names[i], stores ? tensor_word(i - 4) : i * kBlockWords, stores ? kTensorWords : kBlockWords});
+        result.push_back({section_names[i], i * kBlockWords, kBlockWords});
     }
-    result.push_back({"tensor reductions", tensor_word(4), kTensorWords});
     return result;
-}
-
-static bool encode_geometry(const Geometry &g, uint64_t base, const EncodeMap &encode, unsigned char *map)
-{
-    TensorMapRequest request;
-    request.element_bytes = g.element_bytes;
-    request.rank = g.rank;
-    request.base = reinterpret_cast<const void *>(static_cast<uintptr_t>(base));
-    request.sizes = g.sizes;
-    request.strides = g.strides;
-    request.box = g.box;
-    request.swizzle = g.swizzle;
-    return encode(map, request, g.element_bytes == 4);
 }
 
 /* Aligned like the struct in the kernel. */
 static bool parameters(uint64_t input, uint64_t output, const EncodeMap &encode, std::vector<unsigned char> *bytes,
                        std::vector<size_t> *starts)
 {
-    constexpr size_t kMaps = 9;
-    bytes->assign(kMaps * 128 + 64, 0);
+    bytes->assign(kTensors * 128 + 64, 0);
     *starts = {0};
     bool encoded = true;
-    for (size_t i = 0; i < kMaps; ++i) {
-        const bool load = i < 4;
-        const size_t tensor = load ? i : i - 4;
-        const uint64_t base = (load ? input : output) + tensor_word(tensor) * 4;
-        encoded = encoded && encode_geometry(geometries[tensor], base, encode, bytes->data() + i * 128);
+    for (size_t i = 0; i < kTensors; ++i) {
+        encoded =
+            encoded && encode_geometry(geometries[i], input + tensor_word(i) * 4, encode, bytes->data() + i * 128);
     }
-    memcpy(bytes->data() + kMaps * 128, &input, 8);
-    memcpy(bytes->data() + kMaps * 128 + 8, &output, 8);
+    memcpy(bytes->data() + kTensors * 128, &input, 8);
+    memcpy(bytes->data() + kTensors * 128 + 8, &output, 8);
     return encoded;
 }
 
@@ -393,7 +234,7 @@ std::vector<ConformanceCase> conformance_copies()
          1,
          128,
          kWords,
-         kWords,
+         kSections * kBlockWords,
          make_input,
          expect,
          sections,

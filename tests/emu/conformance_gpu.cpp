@@ -139,10 +139,16 @@ static EncodeMap encoder(const struct driver *driver)
     return [driver](void *map, const TensorMapRequest &request, bool fp32) {
         constexpr int kUint16 = 1, kFloat32 = 7; // CUtensorMapDataType
         const uint32_t steps[kMostDimensions] = {1, 1, 1, 1, 1};
-        return driver->tensor_map_encode != nullptr &&
-               driver->tensor_map_encode(map, fp32 ? kFloat32 : kUint16, request.rank, const_cast<void *>(request.base),
-                                         request.sizes, request.strides, request.box, steps, 0,
-                                         static_cast<int>(request.swizzle), 0, 0) == CUDA_OK;
+        alignas(64) unsigned char aligned[128]; // the driver wants that; `map` lies in a vector of bytes
+        const bool encoded =
+            driver->tensor_map_encode != nullptr &&
+            driver->tensor_map_encode(aligned, fp32 ? kFloat32 : kUint16, request.rank,
+                                      const_cast<void *>(request.base), request.sizes, request.strides, request.box,
+                                      steps, 0, static_cast<int>(request.swizzle), 0, 0) == CUDA_OK;
+        if (encoded) {
+            memcpy(map, aligned, sizeof aligned);
+        }
+        return encoded;
     };
 }
 

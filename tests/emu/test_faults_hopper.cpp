@@ -1,5 +1,5 @@
 /*
- * Faults planted into a Hopper pipeline (conformance/pipeline.cu) and into the copies of conformance/copies.cu: each is caught with a message
+ * Faults planted into a Hopper pipeline (conformance/pipeline.cu) and into the copies of conformance/copies.cu and copies_out.cu: each is caught with a message
  * that names it, whenever asynchronous operations take place.
  */
 #include "conformance.hpp"
@@ -24,6 +24,7 @@ struct Fault {
 
 static const char pipeline[] = "wgmma pipeline";
 static const char copies[] = "copies";
+static const char copies_out[] = "copies out";
 static const char cluster[] = "cluster";
 
 static const Fault faults[] = {
@@ -84,16 +85,27 @@ static const Fault faults[] = {
      "setmaxnreg.inc to 248 registers"},
     {"a_warp_leaves_its_warpgroup", pipeline, "    float sum[32];\n",
      "    if (tid_x() / 32 == 6) {\n        return;\n    }\n    float sum[32];\n", "deadlock"},
-    {"missing_mbarrier_inval_before_reuse", copies, "        mbarrier_inval(barrier);\n",
-     "        st_shared_b32(barrier, 0);\n", "part of an mbarrier"},
+    {"missing_mbarrier_inval_before_reuse", copies, "        mbarrier_inval(barrier);\n", "", "part of an mbarrier"},
     {"wait_for_another_tensor_map", copies, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
      "cp_async_bulk_tensor_3d_load(shared, map, barrier, -3, 5, 0);",
      "a tensor map of 2 dimensions in an instruction for 3"},
     {"tensor_copy_to_a_misaligned_place", copies, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
      "cp_async_bulk_tensor_2d_load(shared + 64, map, barrier, -3, 5);", "is not a multiple of 128"},
-    {"linear_copy_past_the_end", copies, "cp_async_bulk_store(output, shared, 1536);",
+    {"linear_copy_past_the_end", copies_out, "cp_async_bulk_store(output, shared, 1536);",
      "cp_async_bulk_store(output - ctaid_x() * kWords, shared - 16, 1536);", "outside the"},
-    {"reduction_past_the_end", copies, "red_global_add_f32(sums + tid_x() % 8, number);",
+    {"tensor_store_that_starts_below", copies_out, "cp_async_bulk_tensor_3d_store(map, shared, 16, 3, 2);",
+     "cp_async_bulk_tensor_3d_store(map, shared, 16, -1, 2);", "starts at -1 in dimension 1"},
+    {"tensor_store_that_starts_inside_16_bytes", copies_out, "cp_async_bulk_tensor_2d_store(map, shared, 16, 5);",
+     "cp_async_bulk_tensor_2d_store(map, shared, 12, 5);", "starts at byte 24 of its rows"},
+    {"tensor_reduction_that_starts_below", copies_out,
+     "cp_async_bulk_tensor_2d_reduce_add(&params.sums, shared, 8, 2);",
+     "cp_async_bulk_tensor_2d_reduce_add(&params.sums, shared, -4, 2);", "starts at -4 in dimension 0"},
+    {"tensor_store_past_rows_that_end_inside_16_bytes", copies_out,
+     "    const gdpa_tensor_map *map = &params.stores[dimensions - 2];\n",
+     "    gdpa_tensor_map shorter = params.stores[dimensions - 2];\n    shorter.words[2] -= 2;\n"
+     "    const gdpa_tensor_map *map = &shorter;\n",
+     "which is not a multiple of 16: the bytes up to the next one are written too"},
+    {"reduction_past_the_end", copies_out, "red_global_add_f32(sums + tid_x() % 8, number);",
      "red_global_add_f32(sums + tid_x() % 8 + 100000, number);", "outside every tensor"},
     {"lanes_diverge_at_stmatrix", copies,
      "    stmatrix_x4(shared + (lane * 7 + 3) % 32 * 16, m[0], m[1], m[2], m[3]);\n",

@@ -1,17 +1,14 @@
 /*
- * The copy engine and the other instructions of Hopper kernels: block b runs section b, 128 threads, input and output in pieces of kWords
- * words a block. Tensor maps are of the tensors that conformance.cpp describes; what lands in shared memory is written out as it lies there.
+ * Copies into shared memory and the other instructions of Hopper kernels: block b runs section b, 128 threads, input and output in pieces of kWords
+ * words a block. Tensor maps are of the tensors that conformance_copies.cpp describes; what lands in shared memory is written out as it lies there.
  */
 #include "types.cuh"
 
 #include "params.h"
-#include "ptx/atomic.cuh"
 #include "ptx/barrier.cuh"
 #include "ptx/bulk_copy.cuh"
-#include "ptx/bulk_group.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/elect.cuh"
-#include "ptx/fence.cuh"
 #include "ptx/global_memory.cuh"
 #include "ptx/griddepcontrol.cuh"
 #include "ptx/mbarrier.cuh"
@@ -25,13 +22,10 @@
 #include "ptx/stmatrix_trans.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/tma_load.cuh"
-#include "ptx/tma_store.cuh"
 #include "ptx/warp.cuh"
 
 struct copies_params {
-    gdpa_tensor_map loads[4];  // of 2 to 5 dimensions
-    gdpa_tensor_map stores[4]; // likewise
-    gdpa_tensor_map sums;      // fp32, 2 dimensions
+    gdpa_tensor_map loads[4]; // of 2 to 5 dimensions
     const uint32_t *input;
     uint32_t *output;
 };
@@ -62,7 +56,7 @@ __device__ inline void dump(uint32_t shared, uint32_t *output, uint32_t bytes)
     }
 }
 
-/* Boxes: see conformance.cpp. Each reaches out of its tensor in some dimensions, below and above. */
+/* Boxes: see conformance_copies.cpp. Each reaches out of its tensor in some dimensions, below and above. */
 __device__ inline void section_load(const copies_params &params, uint32_t *output, uint32_t dimensions, uint32_t bytes)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -86,57 +80,7 @@ __device__ inline void section_load(const copies_params &params, uint32_t *outpu
     dump(shared, output, bytes);
 }
 
-__device__ inline void section_store(const copies_params &params, const uint32_t *input, uint32_t dimensions, uint32_t bytes)
-{
-    const uint32_t shared = dynamic_shared_base();
-    const gdpa_tensor_map *map = &params.stores[dimensions - 2];
-    for (uint32_t i = tid_x(); i < bytes / 4; i += 128) {
-        st_shared_b32(shared + i * 4, input_word(input, i));
-    }
-    fence_proxy_async_shared();
-    bar_sync_0();
-    if (tid_x() == 0) {
-        if (dimensions == 2) {
-            cp_async_bulk_tensor_2d_store(map, shared, -3, 5);
-        } else if (dimensions == 3) {
-            cp_async_bulk_tensor_3d_store(map, shared, 8, -1, 2);
-        } else if (dimensions == 4) {
-            cp_async_bulk_tensor_4d_store(map, shared, 0, 6, 1, -1);
-        } else {
-            cp_async_bulk_tensor_5d_store(map, shared, 4, 0, 1, 0, 1);
-        }
-        cp_async_bulk_commit_group();
-        cp_async_bulk_wait_group<0>();
-    }
-}
-
-/* Numbers are small whole ones: sums are exact in any order. */
-__device__ inline void section_sums(const copies_params &params, const uint32_t *input, uint32_t *output)
-{
-    const uint32_t shared = dynamic_shared_base();
-    for (uint32_t i = tid_x(); i < 512; i += 128) {
-        st_shared_b32(shared + i * 4, input_word(input, i));
-    }
-    fence_proxy_async_shared();
-    bar_sync_0();
-    if (tid_x() == 0) {
-        cp_async_bulk_tensor_2d_reduce_add(&params.sums, shared, -1, 2);
-        cp_async_bulk_tensor_2d_reduce_add(&params.sums, shared, 1, 0);
-        cp_reduce_async_bulk_add_f32(reinterpret_cast<float *>(output), shared, 1024);
-        cp_reduce_async_bulk_add_f32(reinterpret_cast<float *>(output), shared + 512, 1024);
-        cp_async_bulk_commit_group();
-        cp_async_bulk_wait_group_read<0>();
-        cp_async_bulk_wait_group<0>();
-    }
-    float *sums = reinterpret_cast<float *>(output) + 512;
-    const float number = bits_as_float(input_word(input, tid_x()));
-    red_global_add_f32(sums + tid_x() % 8, number);
-    const float four[4] = {number, 2.0f * number, -number, 1.0f};
-    red_global_add_v4_f32(sums + 16 + tid_x() % 4 * 4, four);
-    atom_global_add_u32(output + 600 + tid_x() % 2, input_word(input, 600 + tid_x()));
-}
-
-/* There and back: two copies on one barrier, two phases. */
+/* Two copies on one barrier, two phases. The barrier is given back at the end. */
 __device__ inline void section_linear(const uint32_t *input, uint32_t *output)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -154,10 +98,13 @@ __device__ inline void section_linear(const uint32_t *input, uint32_t *output)
     }
     if (tid_x() == 0) {
         mbarrier_inval(barrier);
-        cp_async_bulk_store(output, shared, 1536);
-        cp_async_bulk_store(output + 512, shared + 2048, 1536);
-        cp_async_bulk_commit_group();
-        cp_async_bulk_wait_group<0>();
+        st_shared_b32(barrier, input_word(input, 1024));
+    }
+    bar_sync_0();
+    dump(shared, output, 1536);
+    dump(shared + 2048, output + 512, 1536);
+    if (tid_x() == 0) {
+        st_global_b32(output + 1024, ld_shared_b32(barrier));
     }
 }
 
@@ -220,18 +167,8 @@ extern "C" __global__ __launch_bounds__(128, 4) void conformance(const __grid_co
     case 3:
         return section_load(params, output, 5, 32 * 2 * 2 * 2 * 2 * 2);
     case 4:
-        return section_store(params, input, 2, 16 * 8 * 2);
-    case 5:
-        return section_store(params, input, 3, 16 * 4 * 3 * 2);
-    case 6:
-        return section_store(params, input, 4, 64 * 8 * 2 * 3 * 2);
-    case 7:
-        return section_store(params, input, 5, 32 * 2 * 2 * 2 * 2 * 2);
-    case 8:
-        return section_sums(params, input, output);
-    case 9:
         return section_linear(input, output);
-    case 10:
+    case 5:
         return section_stmatrix(input, output);
     default:
         return section_order(input, output);
