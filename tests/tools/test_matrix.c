@@ -374,8 +374,8 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     int seen = 0;
     assert_false(matrix_specs("defaults", NULL, stop_at_third, &seen));
     matrix_unknown("defaults", why, sizeof why);
-    assert_string_equal(why,
-                        "unknown matrix defaults (did you mean default?); known are default, portable, small, tiny, public");
+    assert_string_equal(
+        why, "unknown matrix defaults (did you mean default?); known are default, portable, small, tiny, public");
 }
 
 int main(void)
