@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=relu arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_relu_1d13e7f6
+ * kernel     gdpa_fwd_sm90_d128_bf16_relu_9eb577e5
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229616 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=relu arch=sm_90a"
@@ -906,7 +906,7 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * 4 + 1); // one lane of each warp, that of repairs included
+        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 32); // every reader, repairs included
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -1145,10 +1145,7 @@ struct Repairer {
                 return;
             }
             repair(work);
-            bar_warp_sync();
-            if (tid_x() % 32 == 0) {
-                mbarrier_arrive(shared.queries_empty(query_place.slot()));
-            }
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
             ++query_place.uses;
         }
     }
@@ -1419,13 +1416,10 @@ struct Consumer {
         }
     }
 
-    /* The query tile, with the message and the staged output, which each warp reads by itself. */
+    /* The query tile, with the message and the staged output: every thread is done with what it read. */
     __device__ void release_queries() const
     {
-        bar_warp_sync();
-        if (lane() == 0) {
-            mbarrier_arrive(shared.queries_empty(query_place.slot()));
-        }
+        mbarrier_arrive(shared.queries_empty(query_place.slot()));
     }
 
     __device__ void multiply_keys(float (&scores)[kScores]) const
@@ -1687,7 +1681,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_relu_1d13e7f6(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_relu_9eb577e5(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
