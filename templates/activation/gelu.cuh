@@ -11,7 +11,7 @@ __device__ constexpr float kTail[] = {-1.1394695043563843f, -0.491949200630188f,
 //@else
 constexpr int kTailDegree = 5;
 __device__ constexpr float kTail[] = {-1.1509746313095093f, -0.4597456455230713f, -0.051938559859991074f,
-                                      0.007095948327332735f, -0.0004716706171166152f};
+                           0.007095948327332735f, -0.0004716706171166152f};
 //@endif
 
 #include "activation/exponential_tail.cuh"

@@ -8,12 +8,11 @@
 
 //@if bf16
 constexpr int kTailDegree = 4;
-__device__ constexpr float kTail[] = {-1.1441706418991089f, -0.48617690801620483f, -0.020868565887212753f,
-                                      -0.0038312056567519903f};
+__device__ constexpr float kTail[] = {-1.1441706418991089f, -0.48617690801620483f, -0.020868565887212753f, -0.0038312056567519903f};
 //@else
 constexpr int kTailDegree = 5;
 __device__ constexpr float kTail[] = {-1.1499115228652954f, -0.4635879695415497f, -0.047838807106018066f,
-                                      0.008577263914048672f, -0.0019253160571679473f};
+                           0.008577263914048672f, -0.0019253160571679473f};
 //@endif
 
 #include "activation/exponential_tail.cuh"

@@ -11,12 +11,12 @@
 
 //@if bf16
 constexpr int kQuotientDegree = 4;
-__device__ constexpr float kQuotient[] = {0.9992856383323669f, -0.9790858626365662f, 0.8441089987754822f,
-                                          -0.5022667646408081f, 0.13795797526836395f};
+__device__ constexpr float kQuotient[] = {0.9992856383323669f, -0.9790858626365662f, 0.8441089987754822f, -0.5022667646408081f,
+                               0.13795797526836395f};
 //@else
 constexpr int kQuotientDegree = 5;
 __device__ constexpr float kQuotient[] = {0.9998617172241211f,  -0.9945144653320312f, 0.9432860016822815f,
-                                          -0.7466492056846619f, 0.39319923520088196f, -0.09518327564001083f};
+                               -0.7466492056846619f, 0.39319923520088196f, -0.09518327564001083f};
 //@endif
 
 struct TailConstants {

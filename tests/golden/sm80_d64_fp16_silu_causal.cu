@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80
- * kernel     gdpa_fwd_sm80_d64_fp16_silu_causal_782d5e35
+ * kernel     gdpa_fwd_sm80_d64_fp16_silu_causal_fce33491
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=2 smem_bytes=49168 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80"
@@ -129,7 +129,7 @@ __device__ inline float tanh_approx_f32(float a)
 
 constexpr int kQuotientDegree = 5;
 __device__ constexpr float kQuotient[] = {0.9998617172241211f,  -0.9945144653320312f, 0.9432860016822815f,
-                                          -0.7466492056846619f, 0.39319923520088196f, -0.09518327564001083f};
+                               -0.7466492056846619f, 0.39319923520088196f, -0.09518327564001083f};
 
 struct TailConstants {
     float exponent; // of |s| t
@@ -1217,7 +1217,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d64_fp16_silu_causal_782d5e35(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm80_d64_fp16_silu_causal_fce33491(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
