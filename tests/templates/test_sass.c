@@ -375,22 +375,27 @@ static bool table_is_of_this_compiler(FILE *file)
     return strcmp(version, nvrtc->version) == 0;
 }
 
+static bool updating(void)
+{
+    const char *value = getenv("GDPA_GOLDEN_UPDATE");
+    return value != NULL && strcmp(value, "1") == 0;
+}
+
 static void loops_have_as_many_instructions_a_score_as_the_table_says(void **state)
 {
     (void)state;
     need_code();
-    const char *update = getenv("GDPA_GOLDEN_UPDATE");
-    if (update != NULL && strcmp(update, "1") == 0) {
-        write_table();
-    }
     FILE *file = fopen(TEST_SOURCE_DIR "/" TABLE_FILE, "r");
     assert_non_null(file);
     bool comparable = table_is_of_this_compiler(file);
-    size_t failed = comparable ? compare_with_table(file) : 0;
+    size_t failed = comparable && !updating() ? compare_with_table(file) : 0;
     fclose(file);
     if (!comparable) {
         print_message("skipped: " TABLE_FILE " is of another NVRTC than %s\n", nvrtc->version);
         skip();
+    }
+    if (updating()) {
+        write_table();
     }
     if (failed > 0) {
         fail_msg("%zu kernels; `make golden-update` writes " TABLE_FILE " anew, then read the diff", failed);
