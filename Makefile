@@ -342,10 +342,11 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
 	$(call quiet,SCDOC,$@) scdoc < $< > $@
 
-install-docs: $(MAN_PAGES) ## install man pages, README, CHANGELOG and LICENSE
-	install -d '$(DESTDIR)$(docdir)' $(foreach page,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(call man_folder,$(page))')
+install-docs: $(MAN_PAGES) ## install man pages, README, CHANGELOG, LICENSE and docs/
+	install -d '$(DESTDIR)$(docdir)/docs' $(foreach page,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(call man_folder,$(page))')
 	$(foreach page,$(MAN_PAGES),install -m 644 $(page) '$(DESTDIR)$(call man_folder,$(page))' &&) true
-	install -m 644 README.md CHANGELOG.md LICENSE '$(DESTDIR)$(docdir)'
+	install -m 644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE '$(DESTDIR)$(docdir)'
+	install -m 644 docs/*.md '$(DESTDIR)$(docdir)/docs'
 
 uninstall: ## remove what install put there (same PREFIX, DESTDIR, libdir)
 	rm -f '$(DESTDIR)$(libdir)/libgdpajit.a' '$(DESTDIR)$(libdir)/libgdpajit.so' '$(DESTDIR)$(libdir)/$(SONAME)' \

@@ -26,6 +26,9 @@ show() {
     "$program" "$@"
 }
 
+printf 'The kernels of this demo are kept in %s; for the same view by hand: export GDPAJIT_CACHE_DIR=%s\n' \
+    "$GDPAJIT_CACHE_DIR" "$GDPAJIT_CACHE_DIR"
+
 if scripts/has-gpu.sh; then
     arch=
 else
