@@ -159,7 +159,11 @@ static void add_loop(struct sass *sass, size_t index, const struct label *labels
 
 void sass_read(const void *cubin, size_t size, struct sass *sass)
 {
-    char *listing = list(cubin, size);
+    sass_parse(list(cubin, size), sass);
+}
+
+void sass_parse(char *listing, struct sass *sass)
+{
     size_t lines = 1, label_count = 0;
     for (const char *at = listing; *at != '\0'; ++at) {
         lines += *at == '\n';

@@ -29,6 +29,9 @@ const char *sass_disassembler(void);
 
 /* Fails the test when it cannot be done. Freed by sass_free. */
 void sass_read(const void *cubin, size_t size, struct sass *sass);
+
+/* The same of a listing, a malloced string that belongs to *sass from then on. */
+void sass_parse(char *listing, struct sass *sass);
 void sass_free(struct sass *sass);
 
 /* Whether the opcode, up to its first '.' or blank, is one of the blank-separated words. */

@@ -209,18 +209,19 @@ static bool is_wait(const struct sass_instruction *instruction)
     return strncmp(instruction->opcode, "WARPGROUP.DEPBAR", strlen("WARPGROUP.DEPBAR")) == 0;
 }
 
-static void check_product(const struct kernel *kernel, const struct product *product)
+/* What is wrong with a product; "" when nothing is. */
+static const char *product_fault(const struct kernel *kernel, const struct product *product)
 {
     int32_t expected = product->of_values ? kernel->build.plan.block_n / 16 : (kernel->build.spec.head_dim + 15) / 16;
     if ((int32_t)product->steps != expected) {
-        fail_msg("%s: a product of %zu HGMMAs where there should be %d", kernel->build.text.text, product->steps,
-                 (int)expected);
+        return "not as many steps as the tile has";
     }
     for (size_t i = product->first; i < product->last; ++i) {
         if (is_wait(&kernel->sass.instructions[i])) {
-            fail_msg("%s: a wait inside a product: %s", kernel->build.text.text, kernel->sass.instructions[i].text);
+            return "a wait inside";
         }
     }
+    return "";
 }
 
 static void products_run_without_a_wait_inside_them(void **state)
@@ -231,12 +232,54 @@ static void products_run_without_a_wait_inside_them(void **state)
         struct product product = {.steps = 0};
         size_t of_keys = 0, of_values = 0;
         for (size_t from = 0; next_product(&kernels[i].sass, from, &product); from = product.last + 1) {
-            check_product(&kernels[i], &product);
+            const char *fault = product_fault(&kernels[i], &product);
+            if (fault[0] != '\0') {
+                fail_msg("%s: a product of %zu HGMMAs: %s", specs[i], product.steps, fault);
+            }
             *(product.of_values ? &of_values : &of_keys) += 1;
         }
         assert_int_equal(of_keys, of_values);
         assert_true((of_keys > 0) == is_sm90(&kernels[i]));
     }
+}
+
+/* A loop with a product of 2 steps of keys, and one of 4 steps of values with a wait between its slices. */
+static const char written_listing[] =
+    "        /*0000*/                   MOV R1, c[0x0][0x28] ;\n"
+    ".L_x_1:\n"
+    "        /*0010*/                   HGMMA.64x64x16.F32.BF16 R88, gdesc[UR16], RZ, !UPT ;\n"
+    "        /*0020*/                   HGMMA.64x64x16.F32.BF16 R88, gdesc[UR20], R88, gsb0 ;\n"
+    "        /*0030*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;\n"
+    "        /*0040*/                   MUFU.EX2 R0, R88 ;\n"
+    "        /*0050*/                   HGMMA.64x64x16.F32.BF16 R24, R88, gdesc[UR16].tnspB, R24, UP0 ;\n"
+    "        /*0060*/                   HGMMA.64x64x16.F32.BF16 R24, R92, gdesc[UR20].tnspB, R24, gsb0 ;\n"
+    "        /*0070*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;\n"
+    "        /*0080*/              @!P1 MUFU.EX2 R0, R88 ;\n"
+    "        /*0090*/                   HGMMA.64x64x16.F32.BF16 R24, R96, gdesc[UR16].tnspB, R24 ;\n"
+    "        /*00a0*/                   HGMMA.64x64x16.F32.BF16 R24, R100, gdesc[UR16].tnspB, R24, gsb0 ;\n"
+    "        /*00b0*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;\n"
+    "        /*00c0*/               @P0 BRA `(.L_x_1) ;\n"
+    "        /*00d0*/                   EXIT ;\n";
+
+static void waits_inside_products_are_noticed(void **state)
+{
+    (void)state;
+    struct kernel kernel = {.build.plan = {.family = KERNEL_FAMILY_SM90, .block_n = 64}, .build.spec.head_dim = 32};
+    struct product product;
+    char *listing = strdup(written_listing);
+    assert_non_null(listing);
+    sass_parse(listing, &kernel.sass);
+    struct sass_loop loop = main_loop(&kernel);
+    assert_true(kernel.sass.count == 14 && loop.begin == 1 && loop.end == 12);
+    assert_int_equal(sass_count(&kernel.sass, loop.begin, loop.end, "MUFU"), 2);
+    assert_true(next_product(&kernel.sass, 0, &product) && !product.of_values && product.steps == 2);
+    assert_string_equal(product_fault(&kernel, &product), "");
+    kernel.build.spec.head_dim = 48;
+    assert_string_equal(product_fault(&kernel, &product), "not as many steps as the tile has");
+    assert_true(next_product(&kernel.sass, product.last + 1, &product) && product.of_values && product.steps == 4);
+    assert_string_equal(product_fault(&kernel, &product), "a wait inside");
+    assert_false(next_product(&kernel.sass, product.last + 1, &product));
+    sass_free(&kernel.sass);
 }
 
 /* The part of the activation that runs under a product of values, in slices: all but the first slice, if the compiler leaves it there. */
@@ -408,6 +451,7 @@ int main(void)
         cmocka_unit_test(kernels_use_the_tensor_cores_as_their_family_does),
         cmocka_unit_test(main_loops_stay_in_registers),
         cmocka_unit_test(products_run_without_a_wait_inside_them),
+        cmocka_unit_test(waits_inside_products_are_noticed),
         cmocka_unit_test(activations_run_under_products),
         cmocka_unit_test(loops_have_as_many_instructions_a_score_as_the_table_says),
     };
