@@ -70,7 +70,7 @@ build_c() {
 
 builds_shared() {
     # shellcheck disable=SC2046
-    build_c generate generate $(config --libs) && build_c attention attention $(config --libs) -ldl -lm &&
+    build_c generate generate $(config --libs) && build_c attention attention $(config --libs) -ldl &&
         "$cxx" -std=c++11 -Wall -Wextra -Werror examples/check_spec.cpp -o "$scratch/check_spec" $(config --cflags --libs) &&
         readelf -d "$scratch/generate" | grep -q 'NEEDED.*libgdpajit\.so\.'
 }
