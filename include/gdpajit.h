@@ -327,8 +327,9 @@ typedef struct gdpa_args {
     const int32_t *cu_seqlens_k; /* device, int32 [batch+1]; jagged k only */
     const int32_t *seqused_q;    /* device, int32 [batch], or NULL */
     const int32_t *seqused_k;    /* device, int32 [batch], or NULL */
-    float scale;                 /* inside the activation; 1 unless GDPA_ARGS_SCALE is set */
-    float out_scale;             /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
+    /* Finite numbers, all three. */
+    float scale;            /* inside the activation; 1 unless GDPA_ARGS_SCALE is set */
+    float out_scale;        /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
     float activation_param; /* leaky_relu: slope, elu: alpha; their defaults unless GDPA_ARGS_ACTIVATION_PARAM is set */
 } gdpa_args;
 

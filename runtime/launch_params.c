@@ -9,6 +9,7 @@
 #include "runtime/structs.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define GRID_LIMIT INT64_C(2147483647) /* largest grid.x; more tiles take a second dimension */
@@ -335,6 +336,13 @@ static gdpa_status tensor_check(const struct view *view, bool unaligned, bool un
     return view->output ? output_overlap_check(view, strides) : GDPA_OK;
 }
 
+/* More than the copy engine can step (tensor_box.c): the kernels for unaligned tensors do without it. */
+static bool stride_beyond_copies(const struct strides *strides)
+{
+    return strides->row >= TENSOR_BOX_STRIDE_LIMIT || strides->head >= TENSOR_BOX_STRIDE_LIMIT ||
+           strides->batch >= TENSOR_BOX_STRIDE_LIMIT;
+}
+
 bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args)
 {
     if (args->size < rule_args.smallest) {
@@ -349,7 +357,7 @@ bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args)
             continue;
         }
         if ((uintptr_t)each[i]->tensor->data % FAST_ALIGNMENT != 0 ||
-            stride_misaligned(each[i], &strides, &value) != NULL) {
+            stride_misaligned(each[i], &strides, &value) != NULL || stride_beyond_copies(&strides)) {
             return true;
         }
     }
@@ -421,6 +429,20 @@ void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan
     }
 }
 
+/* A sum of nothing times infinity would be NaN where the header promises 0. */
+static gdpa_status scalar_check(const char *name, float value)
+{
+    FAIL_IF(!isfinite(value), GDPA_E_ARGUMENT, "%s is %g; legal are finite numbers", name, (double)value);
+    return GDPA_OK;
+}
+
+static gdpa_status scalars_check(const struct gdpa_fwd_params *params)
+{
+    TRY(scalar_check("scale", params->scale));
+    TRY(scalar_check("out_scale", params->out_scale));
+    return scalar_check("activation_param", params->activation_param);
+}
+
 static void scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct gdpa_fwd_params *params)
 {
     const struct activation_row *activation = activation_find(spec->activation);
@@ -477,6 +499,7 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
     memset(&filled, 0, sizeof filled);
     TRY(tensors_fill(normalised, &views, empty, &filled.params));
     scalars_fill(normalised, args, &filled.params);
+    TRY(scalars_check(&filled.params));
     if (!empty) {
         TRY(tiles_count(normalised, plan, args, &filled.params));
     }

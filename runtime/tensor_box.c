@@ -7,7 +7,7 @@
 
 #include "runtime/error.h"
 
-#define STRIDE_LIMIT (UINT64_C(1) << 40)
+#define STRIDE_LIMIT ((uint64_t)TENSOR_BOX_STRIDE_LIMIT * ELEMENT_BYTES)
 #define STRIDE_STEP 16
 #define ELEMENT_BYTES 2
 

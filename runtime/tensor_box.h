@@ -7,6 +7,9 @@
 #include "gen/plan.h"
 #include "templates/params.h"
 
+/* Strides of tensors of 16-bit elements are below it, in elements: 2^40 bytes. */
+#define TENSOR_BOX_STRIDE_LIMIT (INT64_C(1) << 39)
+
 enum { TENSOR_BOX_RANK = 4, TENSOR_BOX_COLUMNS = 64, TENSOR_BOX_COUNT = 3 };
 
 /* Dimensions, fastest first: columns, rows, heads, sequences. The box is TENSOR_BOX_COLUMNS x rows x 1 x 1. */

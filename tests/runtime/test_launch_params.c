@@ -4,6 +4,7 @@
 #include "runtime/launch_params.h"
 #include "tests/support/runtime_fixture.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -328,6 +329,10 @@ static void the_need_for_the_unaligned_kernel_is_seen(void **state)
     args = dense_args();
     strides_set(&args.q, 3 * 4 * 68, 4 * 68, 68);
     assert_true(args_are_unaligned(&spec, &args));
+    args = dense_args();
+    strides_set(&args.k, args.seqlen_k * (INT64_C(1) << 39), INT64_C(1) << 39,
+                64); /* more than the copy engine steps */
+    assert_true(args_are_unaligned(&spec, &args));
     args.size = 0;
     assert_false(args_are_unaligned(&spec, &args));
 }
@@ -351,6 +356,27 @@ static void scales_and_parameters_default_as_the_table_says(void **state)
     args.flags = 0;
     expect_ok(fill("fwd head_dim=64 activation=elu arch=sm_80", &args, &shape));
     assert_true(shape.params.activation_param == 1.0f);
+}
+
+static void scalars_that_are_not_finite_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const float wrong[] = {(float)INFINITY, -(float)INFINITY, (float)NAN};
+    struct launch_shape shape;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        gdpa_args args = dense_args();
+        args.flags = GDPA_ARGS_SCALE;
+        args.scale = wrong[i];
+        expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "scale is ");
+        args.flags = GDPA_ARGS_OUT_SCALE;
+        args.out_scale = wrong[i];
+        expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "out_scale is ");
+        args.flags = GDPA_ARGS_ACTIVATION_PARAM;
+        args.activation_param = wrong[i];
+        expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "activation_param is ");
+        args.flags = 0; /* then none of them counts */
+        expect_ok(fill(DENSE, &args, &shape));
+    }
 }
 
 static void empty_problems_launch_nothing_and_need_no_memory(void **state)
@@ -536,6 +562,7 @@ int main(void)
         cmocka_unit_test(fp32_outputs_count_their_alignment_in_bytes),
         cmocka_unit_test(the_need_for_the_unaligned_kernel_is_seen),
         cmocka_unit_test(scales_and_parameters_default_as_the_table_says),
+        cmocka_unit_test(scalars_that_are_not_finite_are_refused_by_name),
         cmocka_unit_test(empty_problems_launch_nothing_and_need_no_memory),
         cmocka_unit_test(without_keys_the_kernel_still_runs_to_write_zeros),
         cmocka_unit_test(dense_tiles_cover_each_sequence),
