@@ -131,7 +131,7 @@ Problem::Problem(const Program &program, const Shape &shape) : program_(program)
     args_.v = argument(v_);
     args_.o = argument(o_);
     args_.flags = GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | (shape.param != 0 ? GDPA_ARGS_ACTIVATION_PARAM : 0);
-    args_.scale = static_cast<float>(shape.scale != 0 ? shape.scale : 1 / std::sqrt(spec.head_dim));
+    args_.scale = static_cast<float>(!std::isnan(shape.scale) ? shape.scale : 1 / std::sqrt(spec.head_dim));
     args_.out_scale = static_cast<float>(shape.out_scale);
     args_.activation_param = static_cast<float>(shape.param);
     reference_.spec = &program.spec;

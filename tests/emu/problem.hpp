@@ -8,6 +8,7 @@
 #include "engine.hpp"
 #include "kernel.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ struct Shape {
     int64_t before = 0; // jagged: rows in front of the first sequence
     int64_t behind = 0; // jagged: rows behind the last one
     Strides strides = Strides::Packed;
-    double scale = 0; // 0: 1/sqrt(head_dim)
+    double scale = NAN; // NaN: 1/sqrt(head_dim)
     double out_scale = 1;
     double sigma = 1; // of the elements
     double param = 0; // activation_param, 0: the activation's own

@@ -4,6 +4,7 @@
 #include "problem.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
@@ -165,6 +166,16 @@ bool shape_parse(const std::string &line, Shape *shape, std::string *why)
     }
     if (result.batch < 0) {
         result.batch = static_cast<int64_t>(std::max(result.q.size(), result.k.size()));
+    }
+    const auto negative = [](int64_t length) { return length < 0; };
+    if (std::any_of(result.q.begin(), result.q.end(), negative) ||
+        std::any_of(result.k.begin(), result.k.end(), negative) || result.before < 0 || result.behind < 0) {
+        *why = "q=, k=, before= and behind= are counts of rows, and not negative";
+        return false;
+    }
+    if (result.blocks == 0 || result.resident == 0) {
+        *why = "blocks= and resident= are at least 1";
+        return false;
     }
     if (result.batch > 0 && (result.q.empty() || result.k.empty())) {
         *why = "q= and k= need a length";
