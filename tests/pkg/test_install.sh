@@ -50,8 +50,10 @@ names_no_scratch_folder() {
     ! grep -rlF -e "$scratch" -e "$(pwd)" "$root$prefix"
 }
 
+# pkg-config as after a real installation: the folders are those below DESTDIR.
 config() {
-    PKG_CONFIG_LIBDIR=$installed/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" gdpajit
+    PKG_CONFIG_PATH=$installed/pkgconfig pkg-config "--define-variable=libdir=$installed" \
+        "--define-variable=includedir=$root$prefix/include" "$@" gdpajit
 }
 
 config_knows_version() {
