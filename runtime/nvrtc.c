@@ -220,6 +220,7 @@ static bool candidate_try(struct search *search, const char *file, int flags)
     const char *missing = NULL;
     if (!functions_load(handle, nvrtc, &missing)) {
         sbuf_addf(search->report, "has no function %s\n", missing);
+        dlclose(handle);
     } else if (library_ask(handle, nvrtc, search->report)) {
         if (search->from->driver_major == 0 || nvrtc->major <= search->from->driver_major) {
             sbuf_addf(search->report, "version %s, taken\n", nvrtc->version);
@@ -233,8 +234,7 @@ static bool candidate_try(struct search *search, const char *file, int flags)
             return false;
         }
     }
-    free(nvrtc);
-    dlclose(handle);
+    free(nvrtc); /* but a library that was asked stays loaded: nvrtc.h says why */
     return false;
 }
 

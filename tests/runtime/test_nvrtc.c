@@ -4,6 +4,7 @@
 #include "runtime/nvrtc.h"
 #include "tests/support/runtime_fixture.h"
 
+#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,6 +152,45 @@ static void a_library_newer_than_the_driver_is_the_last_choice(void **state)
     sbuf_deinit(&report);
 }
 
+static void file_copy(const char *from, const char *to)
+{
+    static char bytes[65536];
+    FILE *in = fopen(from, "rb");
+    FILE *out = fopen(to, "wb");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;) {
+        assert_int_equal(fwrite(bytes, 1, length, out), length);
+    }
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* It may have started threads, and what it allocated would be lost. */
+static void a_library_that_was_asked_and_not_taken_stays_loaded(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+    char *folder = scratch_make();
+    char file[4200];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        file_copy(FAKE_NVRTC_PATH, file);
+    }
+    assert_null(dlopen(file, RTLD_NOW | RTLD_NOLOAD));
+    struct nvrtc *nvrtc = NULL;
+    struct sbuf report;
+    sbuf_init(&report, 65536);
+    const struct nvrtc_search search = {.path = folder, .path_origin = "x", .driver_major = 9};
+    expect_ok(nvrtc_open(&search, &nvrtc, &report));
+    expect_text(nvrtc->path, names[0]);
+    expect_text(report.text, names[1]);
+    assert_non_null(dlopen(file, RTLD_NOW | RTLD_NOLOAD));
+    nvrtc_free(nvrtc);
+    sbuf_deinit(&report);
+    scratch_remove(folder);
+}
+
 static void an_architecture_that_is_not_supported_is_refused_with_the_list(void **state)
 {
     (void)state;
@@ -247,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup(a_folder_is_searched_for_the_sonames, fakes_reset),
         cmocka_unit_test_setup(a_toolkit_folder_and_a_package_folder_are_searched, fakes_reset),
         cmocka_unit_test_setup(a_library_newer_than_the_driver_is_the_last_choice, fakes_reset),
+        cmocka_unit_test_setup(a_library_that_was_asked_and_not_taken_stays_loaded, fakes_reset),
         cmocka_unit_test_setup(an_architecture_that_is_not_supported_is_refused_with_the_list, fakes_reset),
         cmocka_unit_test_setup(every_failing_call_is_reported_with_number_name_and_log, fakes_reset),
         cmocka_unit_test_setup(one_compile_gives_code_ptx_and_log, fakes_reset),

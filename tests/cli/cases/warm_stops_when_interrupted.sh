@@ -1,6 +1,7 @@
 #!/bin/sh
 # needs: nvrtc
 # The kernel in work is finished, the rest is named, and the same command goes on.
+: >out.txt
 gdpa-jit warm head_dim=32 activation=all --arch sm_80 --jobs 1 --json >out.txt 2>err.txt &
 process=$!
 tries=0
