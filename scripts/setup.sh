@@ -3,7 +3,7 @@
 #   1. Debian packages: installed when root, else the one line that installs them is printed and the exit code is 1;
 #   2. NVRTC: that of a CUDA toolkit, else NVIDIA's wheel, unpacked into the private folder .deps/ of this tree;
 #   3. with --tests: nvdisasm in the same way (a few tests look at machine code; without it they are skipped);
-#   4. with --lint: the programs behind `make format-check` and `make lint`.
+#   4. with --lint: the programs behind `make format-check` and `make lint`, and those that tests use where they are there.
 # GDPAJIT_SETUP_NO_TOOLKIT=1 leaves toolkits out of the search.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -80,6 +80,7 @@ find_missing_packages() {
         need codespell has_program codespell
         need shellcheck has_program shellcheck
         need git has_program git
+        need cmake has_program cmake
     fi
     # shellcheck disable=SC2086 # one word a package
     missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/ *$//')
