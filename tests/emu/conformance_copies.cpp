@@ -24,7 +24,7 @@ static const char *const section_names[kSections] = {"tensor load 2d",
                                                      "tensor load 5d, 64-byte swizzle",
                                                      "linear loads",
                                                      "stmatrix",
-                                                     "barriers, setmaxnreg, elect, tanh"};
+                                                     "barriers, registers, elect, tanh"};
 
 static const Geometry geometries[kTensors] = {
     {2, {24, 10}, {48}, {16, 8}, {-3, 5}, Swizzle::None, 2},
@@ -63,11 +63,6 @@ static std::vector<uint32_t> make_input(uint64_t seed)
 /* ---------------------------------------------------------------------------------------------------------------
  * Expectations
  * ------------------------------------------------------------------------------------------------------------- */
-
-static Expected *words_of(std::vector<Expected> &all, size_t section)
-{
-    return all.data() + section * kBlockWords;
-}
 
 static void expect_load(const std::vector<uint32_t> &input, size_t tensor, Expected *out)
 {
@@ -138,31 +133,33 @@ static void expect_order(const uint32_t *in, Expected *out)
     }
 }
 
-static std::vector<Expected> expect(const std::vector<uint32_t> &input)
+template <uint32_t kSection> static std::vector<Expected> expect(const std::vector<uint32_t> &input)
 {
-    std::vector<Expected> all(kSections * kBlockWords);
-    for (size_t tensor = 0; tensor < 4; ++tensor) {
-        expect_load(input, tensor, words_of(all, tensor));
+    std::vector<Expected> all(kBlockWords);
+    const uint32_t *in = input.data() + kSection * kBlockWords;
+    if constexpr (kSection < kTensors) {
+        expect_load(input, kSection, all.data());
+    } else if constexpr (kSection == 4) {
+        expect_linear(in, all.data());
+    } else if constexpr (kSection == 5) {
+        expect_stmatrix(in, all.data());
+    } else {
+        expect_order(in, all.data());
     }
-    expect_linear(input.data() + 4 * kBlockWords, words_of(all, 4));
-    expect_stmatrix(input.data() + 5 * kBlockWords, words_of(all, 5));
-    expect_order(input.data() + 6 * kBlockWords, words_of(all, 6));
     return all;
 }
 
-static std::vector<Section> sections()
+template <uint32_t kSection> static std::vector<Section> sections()
 {
-    std::vector<Section> result;
-    for (size_t i = 0; i < kSections; ++i) {
-        result.push_back({section_names[i], i * kBlockWords, kBlockWords});
-    }
-    return result;
+    return {{section_names[kSection], 0, kBlockWords}};
 }
 
 /* Aligned like the struct in the kernel. */
+template <uint32_t kSection>
 static bool parameters(uint64_t input, uint64_t output, const EncodeMap &encode, std::vector<unsigned char> *bytes,
                        std::vector<size_t> *starts)
 {
+    const uint64_t section = kSection;
     bytes->assign(kTensors * 128 + 64, 0);
     *starts = {0};
     bool encoded = true;
@@ -172,7 +169,26 @@ static bool parameters(uint64_t input, uint64_t output, const EncodeMap &encode,
     }
     memcpy(bytes->data() + kTensors * 128, &input, 8);
     memcpy(bytes->data() + kTensors * 128 + 8, &output, 8);
+    memcpy(bytes->data() + kTensors * 128 + 16, &section, 8);
     return encoded;
+}
+
+template <uint32_t kSection> static ConformanceCase copies_case()
+{
+    return {section_names[kSection],
+            "copies.cu",
+            {},
+            90,
+            1,
+            33024,
+            1,
+            128,
+            kWords,
+            kBlockWords,
+            make_input,
+            expect<kSection>,
+            sections<kSection>,
+            parameters<kSection>};
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -225,20 +241,13 @@ static bool cluster_parameters(uint64_t input, uint64_t output, const EncodeMap 
 std::vector<ConformanceCase> conformance_copies()
 {
     return {
-        {"copies",
-         "copies.cu",
-         {},
-         90,
-         kSections,
-         33024,
-         1,
-         128,
-         kWords,
-         kSections * kBlockWords,
-         make_input,
-         expect,
-         sections,
-         parameters},
+        copies_case<0>(),
+        copies_case<1>(),
+        copies_case<2>(),
+        copies_case<3>(),
+        copies_case<4>(),
+        copies_case<5>(),
+        copies_case<6>(),
         {"cluster",
          "cluster.cu",
          {},

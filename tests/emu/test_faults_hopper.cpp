@@ -23,7 +23,9 @@ struct Fault {
 };
 
 static const char pipeline[] = "wgmma pipeline";
-static const char copies[] = "copies";
+static const char linear_loads[] = "linear loads";
+static const char tensor_load[] = "tensor load 2d";
+static const char stmatrix[] = "stmatrix";
 static const char copies_out[] = "copies out";
 static const char cluster[] = "cluster";
 
@@ -85,11 +87,11 @@ static const Fault faults[] = {
      "setmaxnreg.inc to 248 registers"},
     {"a_warp_leaves_its_warpgroup", pipeline, "    float sum[32];\n",
      "    if (tid_x() / 32 == 6) {\n        return;\n    }\n    float sum[32];\n", "deadlock"},
-    {"missing_mbarrier_inval_before_reuse", copies, "        mbarrier_inval(barrier);\n", "", "part of an mbarrier"},
-    {"wait_for_another_tensor_map", copies, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
+    {"missing_mbarrier_inval_before_reuse", linear_loads, "        mbarrier_inval(barrier);\n", "", "part of an mbarrier"},
+    {"wait_for_another_tensor_map", tensor_load, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
      "cp_async_bulk_tensor_3d_load(shared, map, barrier, -3, 5, 0);",
      "a tensor map of 2 dimensions in an instruction for 3"},
-    {"tensor_copy_to_a_misaligned_place", copies, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
+    {"tensor_copy_to_a_misaligned_place", tensor_load, "cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);",
      "cp_async_bulk_tensor_2d_load(shared + 64, map, barrier, -3, 5);", "is not a multiple of 128"},
     {"linear_copy_past_the_end", copies_out, "cp_async_bulk_store(output, shared, 1536);",
      "cp_async_bulk_store(output - ctaid_x() * kWords, shared - 16, 1536);", "outside the"},
@@ -107,7 +109,7 @@ static const Fault faults[] = {
      "which is not a multiple of 16: the bytes up to the next one are written too"},
     {"reduction_past_the_end", copies_out, "red_global_add_f32(sums + tid_x() % 8, number);",
      "red_global_add_f32(sums + tid_x() % 8 + 100000, number);", "outside every tensor"},
-    {"lanes_diverge_at_stmatrix", copies,
+    {"lanes_diverge_at_stmatrix", stmatrix,
      "    stmatrix_x4(shared + (lane * 7 + 3) % 32 * 16, m[0], m[1], m[2], m[3]);\n",
      "    if (lane < 16) {\n        stmatrix_x4(shared + (lane * 7 + 3) % 32 * 16, m[0], m[1], m[2], m[3]);\n    }\n",
      "diverge"},

@@ -1,6 +1,6 @@
 /*
- * Copies into shared memory and the other instructions of Hopper kernels: block b runs section b, 128 threads, input and output in pieces of kWords
- * words a block. Tensor maps are of the tensors that conformance_copies.cpp describes; what lands in shared memory is written out as it lies there.
+ * Copies into shared memory and the other instructions of Hopper kernels: a launch of one block of 128 threads runs one section, so that what a GPU refuses
+ * has a name. Sections have pieces of kWords words of the input. Tensor maps are of the tensors that conformance_copies.cpp describes; what lands in shared memory is written out as it lies there.
  */
 #include "types.cuh"
 
@@ -28,9 +28,10 @@ struct copies_params {
     gdpa_tensor_map loads[4]; // of 2 to 5 dimensions
     const uint32_t *input;
     uint32_t *output;
+    uint64_t section;
 };
 
-constexpr uint32_t kWords = 4096; // a block
+constexpr uint32_t kWords = 4096; // a section
 constexpr uint32_t kBytes = kWords * 4;
 constexpr uint32_t kBarrier = 2 * kBytes; // of shared memory
 
@@ -155,9 +156,9 @@ __device__ inline void section_order(const uint32_t *input, uint32_t *output)
 
 extern "C" __global__ __launch_bounds__(128, 4) void conformance(const __grid_constant__ copies_params params)
 {
-    const uint32_t *input = params.input + ctaid_x() * kWords;
-    uint32_t *output = params.output + ctaid_x() * kWords;
-    switch (ctaid_x()) {
+    const uint32_t *input = params.input + params.section * kWords;
+    uint32_t *output = params.output;
+    switch (params.section) {
     case 0:
         return section_load(params, output, 2, 16 * 8 * 2);
     case 1:
