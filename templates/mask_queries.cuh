@@ -1,0 +1,47 @@
+/*
+ * Visibility as the backward asks for it: which queries see a key. See templates/mask.cuh.
+ */
+#ifndef GDPA_MASK_QUERIES_CUH
+#define GDPA_MASK_QUERIES_CUH
+
+#include "mask.cuh"
+
+/* The queries that see any key of a key tile, [begin, end); begin >= end: none. */
+struct QueryRange {
+    int32_t begin;
+    int32_t end;
+};
+
+/* first_key, last_key: of the key tile, in its sequence. */
+__device__ inline QueryRange visible_queries(int64_t first_key, int64_t last_key, int32_t length_q, int32_t length_k)
+{
+    int64_t begin = 0;
+    int64_t end = length_q;
+    //@if masked
+    const int64_t offset = key_offset(length_q, length_k);
+    //@endif
+    //@if window_right
+    const int64_t first_seeing = first_key - offset - kWindowRight;
+    begin = first_seeing > 0 ? first_seeing : 0;
+    //@endif
+    //@if window_left
+    const int64_t behind_last_seeing = last_key - offset + kWindowLeft + 1;
+    end = behind_last_seeing < end ? behind_last_seeing : end;
+    //@endif
+    if (end <= begin || last_key < first_key) {
+        return {0, 0};
+    }
+    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+//@if masked
+/* Zeroes the hidden ones of two packed elements of P^T at one key: those of the queries that stand at aligned_row and one behind it. */
+__device__ inline uint32_t hide_queries(uint32_t packed, int64_t aligned_row, int64_t key)
+{
+    const uint32_t low = is_visible(aligned_row, key) ? 0x0000ffffu : 0;
+    const uint32_t high = is_visible(aligned_row + 1, key) ? 0xffff0000u : 0;
+    return packed & (low | high);
+}
+//@endif
+
+#endif
