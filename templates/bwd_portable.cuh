@@ -183,8 +183,8 @@ __device__ inline void grade(PackedScores &gradients, const ScoreFragments &slop
 }
 
 //@if masked
-/* Zeroes the hidden pairs. aligned_row, key: of the lane's first pair. */
-__device__ inline void hide_scores(PackedScores &packed, int64_t aligned_row, int64_t key)
+/* Zeroes the hidden pairs. distance: of the lane's first pair, see hide_queries. */
+__device__ inline void hide_scores(PackedScores &packed, int32_t distance)
 {
 #pragma unroll
     for (int step = 0; step < kPartSteps; ++step) {
@@ -192,8 +192,8 @@ __device__ inline void hide_scores(PackedScores &packed, int64_t aligned_row, in
         for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) { // i % 2: upper or lower 8 keys; i / 2: lower or upper 8 queries
-                packed[step][m][i] = hide_queries(packed[step][m][i], aligned_row + step * 16 + i / 2 * 8,
-                                                  key + m * 16 + i % 2 * 8);
+                packed[step][m][i] =
+                    hide_queries(packed[step][m][i], distance + step * 16 + i / 2 * 8 - m * 16 - i % 2 * 8);
             }
         }
     }
@@ -225,6 +225,9 @@ template <int kColumnTiles, typename Tile>
 __device__ inline void multiply_staged(float (&sums)[kKeyTiles][kColumnTiles][4], const ScoreTile &scores,
                                        uint32_t first_key, const Tile &rows, uint32_t first_group)
 {
+    if (kColumnTiles / 2 * kColumnParts > Tile::kUnits / 2 && first_group >= Tile::kUnits / 2) {
+        return; // more warps than columns
+    }
 #pragma unroll
     for (int step = 0; step < kBlockM / 16; ++step) {
         uint32_t a[kKeyTiles][4];
@@ -306,6 +309,9 @@ __device__ inline void compute_dq(const ScoreTile &gradients, const KeyTile &key
 {
     const uint32_t first_row = warp % kDqRowWarps * (16 * kDqRowTiles);
     const uint32_t first_group = warp / kDqRowWarps * kDqGroups;
+    if (kDqGroups * kDqColumnWarps > kDepthGroups && first_group >= kDepthGroups) {
+        return; // more warps than columns
+    }
     DqSums sums = {};
 #pragma unroll
     for (int step = 0; step < kBlockN / 16; ++step) {
@@ -463,8 +469,8 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
         const int32_t rows_left = work.length_q - first_row;
         const bool needs_mask = tile_needs_mask(
             first_row, first_row + (rows_left < kBlockM ? rows_left : kBlockM) - 1, offset, work.first_key);
-        const int64_t aligned_row = first_row + offset + part_row + tid_x() % 4 * 2;
-        const int64_t lane_key = work.first_key + warp_key + tid_x() % 32 / 4;
+        const int32_t distance = static_cast<int32_t>(first_row + offset - work.first_key) +
+                                 static_cast<int32_t>(part_row + tid_x() % 4 * 2 - warp_key - tid_x() % 32 / 4);
         //@endif
 
         ScoreFragments scores = {};
@@ -474,7 +480,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
         if (wants_dv) {
             //@if masked
             if (needs_mask) {
-                hide_scores(packed, aligned_row, lane_key);
+                hide_scores(packed, distance);
             }
             //@endif
             //@if split_columns
@@ -489,7 +495,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
             grade(packed, scores, products, inner);
             //@if masked
             if (needs_mask) {
-                hide_scores(packed, aligned_row, lane_key);
+                hide_scores(packed, distance);
             }
             //@endif
             //@if split_columns

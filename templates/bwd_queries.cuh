@@ -14,7 +14,7 @@
 #include "fragment_mma.cuh"
 #include "gradient.cuh"
 #include "gradient_tiles.cuh"
-#include "mask.cuh"
+#include "mask_queries.cuh"
 #include "params.h"
 #include "ptx/barrier.cuh"
 #include "ptx/cp_async.cuh"
@@ -80,11 +80,11 @@ __device__ inline void grade_keys(uint32_t (&slopes)[1][4], const float (&scores
 }
 
 //@if masked
-__device__ inline void hide_keys(uint32_t (&slopes)[1][4], int64_t aligned_row, int64_t key)
+__device__ inline void hide_keys(uint32_t (&slopes)[1][4], int32_t distance)
 {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        slopes[0][i] = hide(slopes[0][i], aligned_row + i % 2 * 8, key + i / 2 * 8);
+        slopes[0][i] = hide_next_key(slopes[0][i], distance + i % 2 * 8 - i / 2 * 8);
     }
 }
 //@endif
@@ -135,7 +135,7 @@ extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_kernel_entry_dq(
     const GradientFactors factors = gradient_factors(params);
     //@if masked
     const int64_t offset = key_offset(q.length, k.length);
-    const int64_t aligned_row = first_row + offset + warp * 16 + lane / 4;
+    const int32_t lane_place = static_cast<int32_t>(warp * 16 + lane / 4 - lane % 4 * 2);
     //@endif
 
     float sums[1][kSumColumns / 8][4] = {};
@@ -158,7 +158,7 @@ extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_kernel_entry_dq(
             grade_keys(slopes, scores, products, step, params, factors.inner);
             //@if masked
             if (needs_mask) {
-                hide_keys(slopes, aligned_row, tile_k * kSliceN + step * 16 + lane % 4 * 2);
+                hide_keys(slopes, static_cast<int32_t>(first_row + offset - tile_k * kSliceN) + lane_place - step * 16);
             }
             //@endif
             multiply_columns(sums, slopes, keys, step * 16, 0);

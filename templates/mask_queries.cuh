@@ -35,11 +35,35 @@ __device__ inline QueryRange visible_queries(int64_t first_key, int64_t last_key
 }
 
 //@if masked
-/* Zeroes the hidden ones of two packed elements of P^T at one key: those of the queries that stand at aligned_row and one behind it. */
-__device__ inline uint32_t hide_queries(uint32_t packed, int64_t aligned_row, int64_t key)
+/*
+ * distance: from a key to where a query stands among the keys, i + offset - j. Between rows and keys that exist it lies within +-(2^31 - 2^16),
+ * and a tile does not add 2^16: 32 bits do.
+ */
+__device__ inline bool is_visible_at(int32_t distance)
 {
-    const uint32_t low = is_visible(aligned_row, key) ? 0x0000ffffu : 0;
-    const uint32_t high = is_visible(aligned_row + 1, key) ? 0xffff0000u : 0;
+    bool visible = true;
+    //@if window_left
+    visible = visible && distance <= kWindowLeft;
+    //@endif
+    //@if window_right
+    visible = visible && distance >= -kWindowRight;
+    //@endif
+    return visible;
+}
+
+/* Zeroes the hidden ones of two packed elements of P^T at one key: those of a query at `distance` and of the next one. */
+__device__ inline uint32_t hide_queries(uint32_t packed, int32_t distance)
+{
+    const uint32_t low = is_visible_at(distance) ? 0x0000ffffu : 0;
+    const uint32_t high = is_visible_at(distance + 1) ? 0xffff0000u : 0;
+    return packed & (low | high);
+}
+
+/* The same of P: those of a query at a key at `distance` and at the next key. */
+__device__ inline uint32_t hide_next_key(uint32_t packed, int32_t distance)
+{
+    const uint32_t low = is_visible_at(distance) ? 0x0000ffffu : 0;
+    const uint32_t high = is_visible_at(distance - 1) ? 0xffff0000u : 0;
     return packed & (low | high);
 }
 //@endif
