@@ -1,5 +1,6 @@
 /*
- * What plan.c asks of a kernel family. A new family is a file plan_<name>.c with these functions and a row in plan.c.
+ * What plan.c asks of a kernel family. A new family is a file plan_<name>.c with these functions and a row in plan.c, and so is
+ * a pass of one that is there.
  */
 #ifndef GDPA_GEN_PLAN_FAMILY_H
 #define GDPA_GEN_PLAN_FAMILY_H
@@ -7,6 +8,7 @@
 #include "gen/plan.h"
 
 struct plan_family {
+    int32_t pass;   /* gdpa_pass: a family has one of these structs for each pass it can run */
     int32_t number; /* enum kernel_family */
     const char *name;
     const char *entry; /* template with the entry function */
@@ -23,6 +25,7 @@ struct plan_family {
 
 extern const struct plan_family plan_portable;
 extern const struct plan_family plan_sm90;
+extern const struct plan_family plan_bwd_portable;
 
 /* Shared memory that each resident block costs beyond what it asks for, on every arch of the table. */
 enum { SMEM_RESERVED_BYTES = 1024 };

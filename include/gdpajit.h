@@ -223,7 +223,7 @@ typedef struct gdpa_spec {
     int32_t head_dim;      /* D of q and k: a multiple of 8 from 8 to 256. Required */
     int32_t head_dim_v;    /* Dv of v and o: likewise; 0: head_dim */
     int32_t dtype;         /* gdpa_dtype of q, k, v */
-    int32_t out_dtype;     /* gdpa_dtype of o */
+    int32_t out_dtype;     /* gdpa_dtype of o; backward: of dq, dk and dv */
     int32_t activation;    /* gdpa_activation. Required */
     int32_t causal;        /* 0 or 1 */
     int32_t window_left;   /* keys to the left of the aligned position, that position itself not counted */
@@ -232,7 +232,7 @@ typedef struct gdpa_spec {
     int32_t layout_q;      /* gdpa_layout of q and o */
     int32_t layout_k;      /* gdpa_layout of k and v */
     int32_t schedule;      /* gdpa_schedule */
-    int32_t deterministic; /* 0 or 1: the same bits on every run; the forward always is */
+    int32_t deterministic; /* 0 or 1: the same bits on every run, at some cost; the forward always is */
     int32_t unaligned;     /* 1: data and strides need only element alignment; slower */
     int32_t family;        /* gdpa_family */
 } gdpa_spec;
@@ -300,6 +300,7 @@ typedef struct gdpa_tensor {
 #define GDPA_ARGS_SCALE 0x1u
 #define GDPA_ARGS_OUT_SCALE 0x2u
 #define GDPA_ARGS_ACTIVATION_PARAM 0x4u
+#define GDPA_ARGS_ACCUMULATE 0x8u /* gradients are added to dq, dk and dv; out_dtype must be fp32 */
 
 /*
  * Lengths and offsets of jagged tensors live on the device and are never read by the host. Sequence b has the rows
@@ -322,7 +323,7 @@ typedef struct gdpa_args {
     int64_t total_q;      /* jagged q: rows of q and o */
     int64_t total_k;      /* jagged k: rows of k and v */
     int64_t max_seqlen_q; /* jagged q: an upper bound of the lengths, or 0: unknown. Too small a bound loses rows */
-    int64_t max_seqlen_k; /* jagged k: likewise; a hint only */
+    int64_t max_seqlen_k; /* jagged k: likewise; the forward takes it as a hint only */
     const int32_t *cu_seqlens_q; /* device, int32 [batch+1]; jagged q only */
     const int32_t *cu_seqlens_k; /* device, int32 [batch+1]; jagged k only */
     const int32_t *seqused_q;    /* device, int32 [batch], or NULL */
@@ -331,6 +332,11 @@ typedef struct gdpa_args {
     float scale;            /* inside the activation; 1 unless GDPA_ARGS_SCALE is set */
     float out_scale;        /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
     float activation_param; /* leaky_relu: slope, elu: alpha; their defaults unless GDPA_ARGS_ACTIVATION_PARAM is set */
+    /* Backward only; o is not used there. A gradient whose data is NULL is not wanted, and costs nothing. */
+    gdpa_tensor dout; /* gradient of o, laid out like it, of the input type */
+    gdpa_tensor dq;   /* gradients of q, k and v, laid out like them, of spec.out_dtype; written */
+    gdpa_tensor dk;
+    gdpa_tensor dv;
 } gdpa_args;
 
 #ifdef __cplusplus
@@ -448,14 +454,16 @@ GDPA_API void gdpa_kernel_release(gdpa_kernel *kernel);
 GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
 
 /*
- * Device bytes that a launch with these arguments needs, from the host's maxima alone; 0 for every forward kernel.
- * The workspace needs no initialisation and is aligned to 256 bytes. Returns what gdpa_launch returns for bad
- * arguments. Since 0.1.
+ * Device bytes that a launch with these arguments needs, from the host's maxima alone; 0 for every forward kernel. A
+ * backward kernel sums up dq there in fp32: rows of q * heads_q * head_dim (rounded up to 16) * 4 bytes, or nothing with
+ * spec.deterministic, without dq, or where the keys of every sequence are known to fit one tile (short seqlen_k or
+ * max_seqlen_k). The workspace needs no initialisation and is aligned to 256 bytes. Returns what gdpa_launch returns for
+ * bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
 
 /*
- * Queues the kernel on the stream: checks the arguments, packs them, launches. No compile, no allocation, no
+ * Queues the kernel on the stream (a backward is up to two kernels and a fill of the workspace): checks the arguments, packs them, launches. No compile, no allocation, no
  * synchronisation, no environment, no lock (after the first launch of a kernel); capturable in a CUDA graph, and a
  * captured launch may be replayed after the offsets and lengths on the device changed within the same maxima.
  * Nothing is launched, and nothing written, when it fails. An empty problem succeeds without a launch.
@@ -470,6 +478,29 @@ GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, voi
  */
 GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
                                   struct CUstream_st *stream);
+
+/*
+ * The gradients of q, k and v from q, k, v and the gradient of o, in one call:
+ *
+ *     dV = out_scale * P^T dO          dS[i,j] = out_scale * scale * M[i,j] * f'(S[i,j]) * <dO_i, v_j>
+ *     dQ = dS K                        dK = dS^T Q        summed over the query heads of a kv head
+ *
+ * P and dS are rounded to the input type, sums are fp32, with one final rounding. Any of dq, dk and dv may be left out;
+ * none of them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
+ * spec->pass is bwd or default: the spec of the forward does. spec->unaligned is set by itself where the tensors need it.
+ * The workspace has gdpa_backward_workspace_size bytes and may be NULL when that is 0. With spec->deterministic every run
+ * gives the same bits; else the order of the fp32 sums of dq may differ, but where no workspace is needed.
+ * Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
+                                   size_t workspace_bytes, struct CUstream_st *stream);
+
+/*
+ * gdpa_workspace_size for gdpa_backward: finds or makes the same kernel. With spec->arch 0 the device is the one that
+ * gdpa_kernel_get takes. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
+                                                  size_t *bytes);
 
 /* What a kernel is; strings live as long as the kernel. */
 typedef struct gdpa_kernel_info {

@@ -66,6 +66,7 @@ enum {
     X(kernel_set, cuKernelSetAttribute, (int attribute, int value, struct CUkern_st *kernel, int device))              \
     X(launch, cuLaunchKernelEx,                                                                                        \
       (const struct launch_config *config, struct CUkern_st *kernel, void **parameters, void **extra))                 \
+    X(fill_words, cuMemsetD32Async, (uint64_t address, unsigned value, size_t count, struct CUstream_st *stream))      \
     X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))
 
 /* Used where it is there. */

@@ -2,7 +2,7 @@
  * The one-call forward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed.
  */
 #include "runtime/kernel.h"
-#include "runtime/launch_params.h"
+#include "runtime/launch_checks.h"
 
 /* The spec to use: the caller's, or *own with unaligned set. */
 static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own,

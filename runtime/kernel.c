@@ -2,8 +2,10 @@
  * Kernels: made from code, loaded into the driver once, counted, freed with their context.
  */
 #include "runtime/kernel.h"
+#include "gen/body.h"
 #include "runtime/structs.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -99,7 +101,7 @@ void gdpa_kernel_release(gdpa_kernel *kernel)
  * Attributes belong to a (kernel, device) pair and their setting takes locks inside the driver: so they are set here, on
  * every device that can run the code, and a launch needs not to know which device it is for.
  */
-static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st *function,
+static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st *function, int bytes,
                                   struct sbuf *why)
 {
     const struct arch_row *row = arch_find(kernel->spec.arch);
@@ -113,7 +115,6 @@ static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driv
         }
         running++;
         kernel->most_sms = device->sms > (int)kernel->most_sms ? (uint32_t)device->sms : kernel->most_sms;
-        const int bytes = kernel->plan.smem_bytes;
         const int result = bytes <= STATIC_SHARED_LIMIT
                                ? CUDA_OK
                                : driver->kernel_set(CUDA_KERNEL_MAX_DYNAMIC_SHARED, bytes, function, device->handle);
@@ -157,30 +158,50 @@ static void function_load_now(const struct driver *driver, struct CUkern_st *ker
     }
 }
 
+/* A function of the loaded library, ready to be launched with so many bytes of dynamic shared memory. */
+static gdpa_status function_find(gdpa_kernel *kernel, const struct driver *driver, const char *name, int bytes,
+                                 struct CUkern_st **function, struct sbuf *why)
+{
+    const int result = driver->library_kernel(function, kernel->library, name);
+    if (result != CUDA_OK) {
+        return driver_fail(driver, result, why, "the driver does not find %s in its own code", name);
+    }
+    return attributes_set(kernel, driver, *function, bytes, why);
+}
+
+static gdpa_status functions_find(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st **function,
+                                  struct sbuf *why)
+{
+    TRY(function_find(kernel, driver, kernel->name, kernel->plan.smem_bytes, function, why));
+    if (kernel->spec.pass != GDPA_PASS_BACKWARD) {
+        return GDPA_OK;
+    }
+    char name[512];
+    snprintf(name, sizeof name, "%s" SECOND_ENTRY_SUFFIX, kernel->name);
+    return function_find(kernel, driver, name, kernel->plan.dq_smem_bytes, &kernel->second, why);
+}
+
 static gdpa_status library_load(gdpa_kernel *kernel, struct driver *driver, struct CUstream_st *stream,
                                 struct sbuf *why)
 {
     struct CUkern_st *function = NULL;
-    int result = driver->library_load(&kernel->library, kernel->code, NULL, NULL, 0, NULL, NULL, 0);
+    const int result = driver->library_load(&kernel->library, kernel->code, NULL, NULL, 0, NULL, NULL, 0);
     if (result != CUDA_OK) {
         kernel->library = NULL;
         return driver_fail(driver, result, why, "the driver %s (CUDA %d.%d) does not load %s, made for %s by NVRTC %s",
                            driver->path, driver->version / 1000, driver->version % 1000 / 10, kernel->name,
                            kernel->target, kernel->nvrtc);
     }
-    gdpa_status status = GDPA_OK;
-    result = driver->library_kernel(&function, kernel->library, kernel->name);
-    if (result != CUDA_OK) {
-        status = driver_fail(driver, result, why, "the driver does not find %s in its own code", kernel->name);
-    } else {
-        status = attributes_set(kernel, driver, function, why);
-    }
+    const gdpa_status status = functions_find(kernel, driver, &function, why);
     if (status != GDPA_OK) {
         driver->library_unload(kernel->library);
         kernel->library = NULL;
         return status;
     }
     function_load_now(driver, function, stream);
+    if (kernel->second != NULL) {
+        function_load_now(driver, kernel->second, stream);
+    }
     kernel->driver = driver;
     atomic_store_explicit(&kernel->function, function, memory_order_release);
     return GDPA_OK;

@@ -166,7 +166,6 @@ static gdpa_status spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CU
 {
     TRY(spec_normalise(spec, true, complete, why));
     if (complete->arch == 0) {
-        TRY(plan_supports(complete, why));
         struct driver *driver = NULL;
         gdpa_spec with_arch = *complete;
         int arch = 0;

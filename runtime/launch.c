@@ -1,7 +1,9 @@
 /*
- * Launching: arguments are checked and packed on the stack, then one call of the driver. Nothing here allocates, locks,
+ * Launching: arguments are checked and packed on the stack, then the driver is called, once for each
+ * kernel and for a workspace to be cleared. Nothing here allocates, locks,
  * logs or reads the environment once a kernel is loaded.
  */
+#include "runtime/backward_params.h"
 #include "runtime/kernel.h"
 #include "runtime/launch_params.h"
 
@@ -9,21 +11,14 @@
 
 #define WORKSPACE_ALIGNMENT 256
 
-/* No forward kernel needs any. */
-static size_t workspace_bytes_of(const gdpa_kernel *kernel)
+static gdpa_status workspace_check(size_t needed, const void *workspace, size_t bytes)
 {
-    (void)kernel;
-    return 0;
-}
-
-static gdpa_status workspace_check(const gdpa_kernel *kernel, const void *workspace, size_t bytes)
-{
-    const size_t needed = workspace_bytes_of(kernel);
     if (needed == 0) {
         return GDPA_OK;
     }
     FAIL_IF(workspace == NULL || bytes < needed, GDPA_E_WORKSPACE,
-            "the workspace has %zu bytes, but these arguments need %zu; ask gdpa_workspace_size",
+            "the workspace has %zu bytes, but these arguments need %zu; ask gdpa_workspace_size or "
+            "gdpa_backward_workspace_size",
             workspace == NULL ? 0 : bytes, needed);
     FAIL_IF((uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0, GDPA_E_WORKSPACE,
             "the workspace %p is not aligned to %d bytes", workspace, WORKSPACE_ALIGNMENT);
@@ -33,9 +28,15 @@ static gdpa_status workspace_check(const gdpa_kernel *kernel, const void *worksp
 gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes)
 {
     FAIL_IF(kernel == NULL || bytes == NULL, GDPA_E_ARGUMENT, "%s is NULL", kernel == NULL ? "kernel" : "bytes");
+    if (kernel->spec.pass == GDPA_PASS_BACKWARD) {
+        struct backward_shape shape;
+        TRY(backward_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
+        *bytes = shape.workspace;
+        return GDPA_OK;
+    }
     struct launch_shape shape;
     TRY(launch_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
-    *bytes = workspace_bytes_of(kernel);
+    *bytes = 0; /* no forward kernel needs any */
     return GDPA_OK;
 }
 
@@ -59,44 +60,93 @@ static gdpa_status launch_failed(const gdpa_kernel *kernel, int result, const st
     return GDPA_E_DRIVER;
 }
 
+/* What is queued one behind the other: a fill of memory, when it has any words, then launches. */
+struct queue {
+    uint64_t words_at; /* device address */
+    size_t words;
+    int count;
+    struct {
+        struct launch_config config;
+        struct CUkern_st *function;
+        void *parameters;
+    } launches[2];
+};
+
+/* *failed: the launch that the result is of; the first one for a fill. */
+static int queue_run(const struct driver *driver, struct queue *queue, struct CUstream_st *stream, int *failed)
+{
+    int result = CUDA_OK;
+    *failed = 0;
+    if (queue->words > 0) {
+        result = driver->fill_words(queue->words_at, 0, queue->words, stream);
+    }
+    for (int i = 0; i < queue->count && result == CUDA_OK; i++) {
+        void *parameters[] = {queue->launches[i].parameters};
+        *failed = i;
+        result = driver->launch(&queue->launches[i].config, queue->launches[i].function, parameters, NULL);
+    }
+    return result;
+}
+
 /*
  * For threads that have no current context. A stream knows its own, and drivers that take it from there never get here.
  */
-static int launch_in_context_of_stream(const gdpa_kernel *kernel, const struct launch_config *config,
-                                       struct CUkern_st *function, void **parameters)
+static int queue_run_in_context_of_stream(const struct driver *driver, struct queue *queue, struct CUstream_st *stream,
+                                          int *failed)
 {
-    const struct driver *driver = kernel->driver;
     struct CUctx_st *context = NULL;
-    int result = driver->stream_context(config->stream, &context);
+    int result = driver->stream_context(stream, &context);
     if (result == CUDA_OK) {
         result = driver->context_push(context);
     }
     if (result != CUDA_OK) {
         return result;
     }
-    result = driver->launch(config, function, parameters, NULL);
+    result = queue_run(driver, queue, stream, failed);
     driver->context_pop(&context);
     return result;
 }
 
-/* Tensor maps of the boxes, as the kernel reads them. */
-static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct launch_shape *shape,
-                               struct gdpa_fwd_sm90_params *params)
+static void queue_add(struct queue *queue, struct CUkern_st *function, void *parameters,
+                      const struct launch_config *config)
 {
-    static const char *const names[] = {"q", "k", "v"};
-    struct gdpa_tensor_map *const maps[] = {&params->q_map, &params->k_map, &params->v_map};
+    queue->launches[queue->count].config = *config;
+    queue->launches[queue->count].function = function;
+    queue->launches[queue->count].parameters = parameters;
+    queue->count++;
+}
+
+static gdpa_status queue_send(gdpa_kernel *kernel, struct queue *queue, struct CUstream_st *stream)
+{
+    int failed = 0;
+    int result = queue_run(kernel->driver, queue, stream, &failed);
+    if (result == CUDA_INVALID_CONTEXT && stream != NULL) {
+        result = queue_run_in_context_of_stream(kernel->driver, queue, stream, &failed);
+    }
+    if (result != CUDA_OK) {
+        return launch_failed(kernel, result, &queue->launches[failed].config);
+    }
+    counter_add(&kernel->ctx->counters.launches, (uint64_t)queue->count);
+    return GDPA_OK;
+}
+
+/* Tensor maps of boxes, as the kernel reads them. */
+static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct tensor_box *boxes, int count,
+                               struct gdpa_tensor_map *maps)
+{
+    static const char *const names[] = {"q", "k", "v", "dout"};
     const struct driver *driver = kernel->driver;
     FAIL_IF(
         driver->tensor_map_encode == NULL, GDPA_E_DRIVER,
         "the driver %s (CUDA %d.%d) has no cuTensorMapEncodeTiled, which kernels of family sm90 need; update it, or "
         "set spec.family to portable",
         driver->path, driver->version / 1000, driver->version % 1000 / 10);
-    for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
-        const struct tensor_box *box = &shape->boxes[i];
+    for (int i = 0; i < count; i++) {
+        const struct tensor_box *box = &boxes[i];
         const uint32_t extents[TENSOR_BOX_RANK] = {TENSOR_BOX_COLUMNS, box->rows, 1, 1};
         const uint32_t steps[TENSOR_BOX_RANK] = {1, 1, 1, 1};
         const int type = box->dtype == GDPA_DTYPE_FP16 ? CUDA_TENSOR_MAP_FLOAT16 : CUDA_TENSOR_MAP_BFLOAT16;
-        const int result = driver->tensor_map_encode(maps[i], type, TENSOR_BOX_RANK, (void *)(uintptr_t)box->data,
+        const int result = driver->tensor_map_encode(&maps[i], type, TENSOR_BOX_RANK, (void *)(uintptr_t)box->data,
                                                      box->extents, box->strides, extents, steps, 0,
                                                      CUDA_TENSOR_MAP_SWIZZLE_128B, CUDA_TENSOR_MAP_L2_256B, 0);
         if (result != CUDA_OK) {
@@ -111,21 +161,28 @@ static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct launch_sh
             return GDPA_E_DRIVER;
         }
     }
-    params->common = shape->params;
+    return GDPA_OK;
+}
+
+static gdpa_status kernel_ready(gdpa_kernel *kernel, struct CUstream_st *stream, struct CUkern_st **function)
+{
+    *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
+    if (*function == NULL) {
+        TRY(kernel_load(kernel, stream));
+        *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
+    }
     return GDPA_OK;
 }
 
 static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape, struct CUstream_st *stream)
 {
-    struct CUkern_st *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
-    if (function == NULL) {
-        TRY(kernel_load(kernel, stream));
-        function = atomic_load_explicit(&kernel->function, memory_order_acquire);
-    }
+    struct CUkern_st *function = NULL;
+    TRY(kernel_ready(kernel, stream, &function));
     launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
     struct gdpa_fwd_sm90_params boxed;
     if (shape->boxed) {
-        TRY(maps_encode(kernel, shape, &boxed));
+        TRY(maps_encode(kernel, shape->boxes, TENSOR_BOX_COUNT, (struct gdpa_tensor_map *)&boxed));
+        boxed.common = shape->params;
     }
     const struct launch_config config = {.grid_x = shape->grid,
                                          .grid_y = shape->grid_y,
@@ -135,24 +192,64 @@ static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape,
                                          .block_z = 1,
                                          .shared_bytes = shape->smem,
                                          .stream = stream};
-    void *parameters[] = {shape->boxed ? (void *)&boxed : (void *)&shape->params};
-    int result = kernel->driver->launch(&config, function, parameters, NULL);
-    if (result == CUDA_INVALID_CONTEXT && stream != NULL) {
-        result = launch_in_context_of_stream(kernel, &config, function, parameters);
+    struct queue queue = {.count = 0};
+    queue_add(&queue, function, shape->boxed ? (void *)&boxed : (void *)&shape->params, &config);
+    return queue_send(kernel, &queue, stream);
+}
+
+static struct launch_config backward_config(const struct backward_grid *grid, struct CUstream_st *stream)
+{
+    return (struct launch_config){.grid_x = grid->x,
+                                  .grid_y = grid->y,
+                                  .grid_z = 1,
+                                  .block_x = grid->block,
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = grid->smem,
+                                  .stream = stream};
+}
+
+static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
+                                   struct CUstream_st *stream)
+{
+    struct backward_shape shape;
+    TRY(backward_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
+    TRY(workspace_check(shape.workspace, workspace, workspace_bytes));
+    if (shape.main.x == 0 && shape.second.x == 0) {
+        return GDPA_OK;
     }
-    if (result != CUDA_OK) {
-        return launch_failed(kernel, result, &config);
+    struct CUkern_st *function = NULL;
+    TRY(kernel_ready(kernel, stream, &function));
+    struct queue queue = {.count = 0};
+    if (shape.workspace > 0) {
+        shape.params.dq_sum = workspace;
+        queue.words_at = (uint64_t)(uintptr_t)workspace;
+        queue.words = shape.workspace / sizeof(uint32_t);
     }
-    counter_add(&kernel->ctx->counters.launches, 1);
-    return GDPA_OK;
+    struct gdpa_bwd_sm90_params boxed;
+    if (shape.boxed) {
+        TRY(maps_encode(kernel, shape.boxes, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)&boxed));
+        boxed.common = shape.params;
+    }
+    if (shape.main.x > 0) {
+        const struct launch_config config = backward_config(&shape.main, stream);
+        queue_add(&queue, function, shape.boxed ? (void *)&boxed : (void *)&shape.params, &config);
+    }
+    if (shape.second.x > 0) {
+        const struct launch_config config = backward_config(&shape.second, stream);
+        queue_add(&queue, kernel->second, &shape.params, &config);
+    }
+    return queue_send(kernel, &queue, stream);
 }
 
 gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
                         struct CUstream_st *stream)
 {
     FAIL_IF(kernel == NULL, GDPA_E_ARGUMENT, "kernel is NULL");
+    if (kernel->spec.pass == GDPA_PASS_BACKWARD) {
+        return backward_launch(kernel, args, workspace, workspace_bytes, stream);
+    }
     struct launch_shape shape;
     TRY(launch_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
-    TRY(workspace_check(kernel, workspace, workspace_bytes));
     return shape.grid == 0 ? GDPA_OK : shape_launch(kernel, &shape, stream);
 }

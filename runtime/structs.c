@@ -11,7 +11,10 @@
         .name = #type, .remedy = text, .known = sizeof(type), .smallest = sizeof(type)                                 \
     }
 
-const struct struct_rule rule_args = RULE(gdpa_args, "start from GDPA_ARGS_INIT");
+const struct struct_rule rule_args = {.name = "gdpa_args",
+                                      .remedy = "start from GDPA_ARGS_INIT",
+                                      .known = sizeof(gdpa_args),
+                                      .smallest = offsetof(gdpa_args, dout)};
 const struct struct_rule rule_ctx_options = RULE(gdpa_ctx_options, "start from GDPA_CTX_OPTIONS_INIT");
 const struct struct_rule rule_stats = RULE(gdpa_stats, "set size = sizeof(gdpa_stats)");
 const struct struct_rule rule_kernel_info = RULE(gdpa_kernel_info, "set size = sizeof(gdpa_kernel_info)");

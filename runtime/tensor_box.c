@@ -67,3 +67,33 @@ gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_p
     }
     return GDPA_OK;
 }
+
+gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
+                                const struct gdpa_bwd_params *params, struct tensor_box boxes[BACKWARD_BOX_COUNT])
+{
+    const int64_t batch_q = normalised->layout_q == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
+    const int64_t batch_k = normalised->layout_k == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
+    const struct dimension q[] = {{"row", params->rows_q, params->q_stride_row},
+                                  {"head", params->heads_q, params->q_stride_head},
+                                  {"batch", batch_q, params->q_stride_batch}};
+    const struct dimension k[] = {{"row", params->rows_k, params->k_stride_row},
+                                  {"head", params->heads_k, params->k_stride_head},
+                                  {"batch", batch_k, params->k_stride_batch}};
+    const struct dimension v[] = {{"row", params->rows_k, params->v_stride_row},
+                                  {"head", params->heads_k, params->v_stride_head},
+                                  {"batch", batch_k, params->v_stride_batch}};
+    const struct dimension dout[] = {{"row", params->rows_q, params->dout_stride_row},
+                                     {"head", params->heads_q, params->dout_stride_head},
+                                     {"batch", batch_q, params->dout_stride_batch}};
+    /* What has no rows may be NULL, which no tensor map takes; the other side stands in, and is never copied. */
+    const bool no_queries = params->rows_q == 0, no_keys = params->rows_k == 0;
+    TRY(box_fill("q", no_queries ? params->k : params->q, normalised->head_dim, q, &boxes[0]));
+    TRY(box_fill("k", no_keys ? params->q : params->k, normalised->head_dim, k, &boxes[1]));
+    TRY(box_fill("v", no_keys ? params->q : params->v, normalised->head_dim_v, v, &boxes[2]));
+    TRY(box_fill("dout", no_queries ? params->k : params->dout, normalised->head_dim_v, dout, &boxes[3]));
+    for (int i = 0; i < BACKWARD_BOX_COUNT; i++) {
+        boxes[i].rows = (uint32_t)(i == 0 || i == 3 ? plan->block_m : plan->block_n);
+        boxes[i].dtype = normalised->dtype;
+    }
+    return GDPA_OK;
+}

@@ -1,0 +1,62 @@
+/*
+ * The one-call backward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed.
+ */
+#include "runtime/kernel.h"
+#include "runtime/launch_checks.h"
+
+/* The spec to use, *own: that of the caller, made a backward one, and unaligned where the tensors need it. */
+static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
+{
+    struct sbuf why;
+    sbuf_init(&why, WHY_LIMIT);
+    gdpa_status status = GDPA_OK;
+    if (spec->size == sizeof *own) {
+        *own = *spec;
+    } else {
+        status = spec_normalise(spec, true, own, &why);
+        /* Normalised, a spec without a pass says fwd; it has not said so itself. */
+        own->pass = status == GDPA_OK && spec->pass == GDPA_PASS_DEFAULT ? GDPA_PASS_DEFAULT : own->pass;
+    }
+    if (status != GDPA_OK) {
+        error_set_why(status, &why);
+    }
+    sbuf_deinit(&why);
+    TRY(status);
+    FAIL_IF(own->pass == GDPA_PASS_FORWARD, GDPA_E_ARGUMENT,
+            "pass is fwd; gdpa_backward runs backward kernels: leave pass out, or set it to bwd");
+    own->pass = own->pass == GDPA_PASS_DEFAULT ? GDPA_PASS_BACKWARD : own->pass;
+    own->unaligned = own->unaligned != 0 || args_are_unaligned(own, args);
+    return GDPA_OK;
+}
+
+static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream,
+                              gdpa_kernel **kernel)
+{
+    FAIL_IF(ctx == NULL || spec == NULL || args == NULL, GDPA_E_ARGUMENT, "%s is NULL",
+            ctx == NULL    ? "ctx"
+            : spec == NULL ? "spec"
+                           : "args");
+    gdpa_spec own;
+    TRY(spec_for_tensors(spec, args, &own));
+    return kernel_get(ctx, &own, stream, kernel);
+}
+
+gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
+                          size_t workspace_bytes, struct CUstream_st *stream)
+{
+    gdpa_kernel *kernel = NULL;
+    TRY(kernel_for(ctx, spec, args, stream, &kernel));
+    const gdpa_status status = gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
+    gdpa_kernel_release(kernel);
+    return status;
+}
+
+gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, size_t *bytes)
+{
+    FAIL_IF(bytes == NULL, GDPA_E_ARGUMENT, "bytes is NULL");
+    gdpa_kernel *kernel = NULL;
+    TRY(kernel_for(ctx, spec, args, NULL, &kernel));
+    const gdpa_status status = gdpa_workspace_size(kernel, args, bytes);
+    gdpa_kernel_release(kernel);
+    return status;
+}
