@@ -23,7 +23,8 @@ static bool is_wanted(const struct view *view, const gdpa_args *args)
 /* Gradients must not share memory with each other, or with what is still read. Ranges may: they may be views of one buffer. */
 static gdpa_status aliases_check(const struct views *views)
 {
-    const struct view *const all[] = {&views->dq, &views->dk, &views->dv, &views->q, &views->k, &views->v, &views->dout};
+    const struct view *const all[] = {&views->dq, &views->dk, &views->dv,  &views->q,
+                                      &views->k,  &views->v,  &views->dout};
     for (int i = 0; i < 3; i++) {
         for (int j = i + 1; all[i]->tensor->data != NULL && j < 7; j++) {
             FAIL_IF(all[i]->tensor->data == all[j]->tensor->data, GDPA_E_ARGUMENT,

@@ -1,6 +1,7 @@
 /*
  * Arguments to kernel parameters: every bad argument of spec.md section 6, strides, alignment, tiles, empty problems.
  */
+#include "runtime/launch_checks.h"
 #include "runtime/launch_params.h"
 #include "tests/support/runtime_fixture.h"
 
