@@ -569,7 +569,7 @@ static void case_judge(const struct verify_device *device, struct verify_case *m
     }
     rest_check(made, threads, result);
     if (differs) {
-        wrong(result, "another launch gave other bits");
+        wrong(result, "a second launch gave other bits");
     }
 }
 
