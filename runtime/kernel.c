@@ -101,8 +101,8 @@ void gdpa_kernel_release(gdpa_kernel *kernel)
  * Attributes belong to a (kernel, device) pair and their setting takes locks inside the driver: so they are set here, on
  * every device that can run the code, and a launch needs not to know which device it is for.
  */
-static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st *function, int bytes,
-                                  struct sbuf *why)
+static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st *function,
+                                  int bytes, struct sbuf *why)
 {
     const struct arch_row *row = arch_find(kernel->spec.arch);
     const struct log *log = &kernel->ctx->log;

@@ -157,8 +157,7 @@ static gdpa_status side_check(const struct side *side)
 
 gdpa_status sizes_check(const gdpa_spec *spec, const gdpa_args *args)
 {
-    const uint32_t known =
-        GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | GDPA_ARGS_ACTIVATION_PARAM | GDPA_ARGS_ACCUMULATE;
+    const uint32_t known = GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | GDPA_ARGS_ACTIVATION_PARAM | GDPA_ARGS_ACCUMULATE;
     FAIL_IF((args->flags & ~known) != 0, GDPA_E_VERSION,
             "flags 0x%x of gdpa_args has bits that library version %s does not know (it knows 0x%x)", args->flags,
             GDPA_VERSION_STRING, known);

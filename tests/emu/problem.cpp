@@ -375,13 +375,8 @@ bool Problem::is_seen(const Output &output, int64_t sequence, int64_t row) const
         reference_visible(&reference_, &where, row, &first, &last);
         return first < last;
     }
-    for (int64_t query = 0; query < where.rows_q; ++query) {
-        reference_visible(&reference_, &where, query, &first, &last);
-        if (first <= row && row < last) {
-            return true;
-        }
-    }
-    return false;
+    reference_seeing(&reference_, &where, row, &first, &last);
+    return first < last;
 }
 
 /* One row of an output. */

@@ -47,6 +47,7 @@ enum {
     X(cuKernelGetFunction)                                                                                             \
     X(cuFuncLoad)                                                                                                      \
     X(cuLaunchKernelEx)                                                                                                \
+    X(cuMemsetD32Async)                                                                                                \
     X(cuTensorMapEncodeTiled)                                                                                          \
     X(cuThreadExchangeStreamCaptureMode)
 
@@ -76,7 +77,7 @@ struct CUkern_st {
 };
 struct CUlib_st {
     uint32_t magic;
-    struct CUkern_st kernel;
+    struct CUkern_st kernels[2]; /* the second one of a backward pass has a suffix */
 };
 #define LIBRARY_MAGIC UINT32_C(0x6c696221)
 
@@ -98,7 +99,10 @@ static struct {
     int result[FUNCTION_COUNT];
     long attribute_calls[DEVICES_MAX], loaded, mode_at_load;
     size_t params_size;
-    struct fake_launch last;
+    struct fake_launch last, before_last;
+    long launches;
+    bool filled;
+    struct fake_fill fill;
 } state;
 
 static struct CUctx_st contexts[DEVICES_MAX];
@@ -213,6 +217,24 @@ static bool control_last_launch(struct fake_launch *launch)
     return launched;
 }
 
+static bool control_launch_before(struct fake_launch *launch)
+{
+    pthread_mutex_lock(&lock);
+    const bool launched = state.launches > 1;
+    *launch = state.before_last;
+    pthread_mutex_unlock(&lock);
+    return launched;
+}
+
+static bool control_last_fill(struct fake_fill *fill)
+{
+    pthread_mutex_lock(&lock);
+    const bool filled = state.filled;
+    *fill = state.fill;
+    pthread_mutex_unlock(&lock);
+    return filled;
+}
+
 static long number_read(const long *number)
 {
     pthread_mutex_lock(&lock);
@@ -267,7 +289,9 @@ EXPORT const struct fake_driver fake_driver = {control_reset,
                                                control_attribute_calls,
                                                control_capture_mode,
                                                control_capture_mode_at_load,
-                                               control_params_size};
+                                               control_params_size,
+                                               control_launch_before,
+                                               control_last_fill};
 
 /* ---------------------------------------------------------------------------------------------------------------
  * The driver
@@ -458,8 +482,11 @@ DRIVER(cuLibraryLoadData, (struct CUlib_st * *library, const void *code, void *j
     struct CUlib_st *loaded = result == OK ? calloc(1, sizeof *loaded) : NULL;
     if (loaded != NULL) {
         loaded->magic = LIBRARY_MAGIC;
-        loaded->kernel.library = loaded;
-        loaded->kernel.arch = (int)((header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff);
+        for (int i = 0; i < 2; i++) {
+            loaded->kernels[i].library = loaded;
+            loaded->kernels[i].arch =
+                (int)((header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff);
+        }
         state.loaded++;
         *library = loaded;
     }
@@ -487,8 +514,10 @@ DRIVER(cuLibraryGetKernel, (struct CUkern_st * *kernel, struct CUlib_st *library
         result = INVALID_HANDLE;
     }
     if (result == OK) {
-        snprintf(library->kernel.name, sizeof library->kernel.name, "%s", name);
-        *kernel = &library->kernel;
+        const size_t length = strlen(name);
+        struct CUkern_st *found = &library->kernels[length > 3 && strcmp(name + length - 3, "_dq") == 0];
+        snprintf(found->name, sizeof found->name, "%s", name);
+        *kernel = found;
     }
     return leave(result);
 }
@@ -549,6 +578,8 @@ DRIVER(cuLaunchKernelEx, (const struct config *config, struct CUkern_st *kernel,
     }
     if (result == OK && state.params_size > 0) {
         state.launched = true;
+        state.launches++;
+        state.before_last = state.last;
         state.last = (struct fake_launch){.grid = config->grid_x,
                                           .grid_y = config->grid_y,
                                           .block = config->block_x,
@@ -558,6 +589,22 @@ DRIVER(cuLaunchKernelEx, (const struct config *config, struct CUkern_st *kernel,
         memcpy(state.last.kernel, kernel->name, sizeof state.last.kernel);
         memcpy(state.last.params, parameters[0],
                state.params_size < sizeof state.last.params ? state.params_size : sizeof state.last.params);
+    }
+    return leave(result);
+}
+
+DRIVER(cuMemsetD32Async, (uint64_t address, unsigned value, size_t count, struct CUstream_st *stream))
+{
+    int result = enter_started(F_cuMemsetD32Async);
+    if (result == OK && (stream == NULL || state.needs_current) && current_device() == CURRENT_NONE) {
+        result = INVALID_CONTEXT;
+    }
+    if (result == OK && (address % 4 != 0 || count == 0)) {
+        result = INVALID_VALUE;
+    }
+    if (result == OK) {
+        state.filled = true;
+        state.fill = (struct fake_fill){address, value, count, stream, state.launches};
     }
     return leave(result);
 }

@@ -18,8 +18,17 @@ struct fake_launch {
     unsigned grid, grid_y, block, shared_bytes;
     struct CUstream_st *stream;
     int device;
-    unsigned char params[1024]; /* what the first kernel parameter points to; its size is the caller's to know */
+    unsigned char params[1280]; /* what the first kernel parameter points to; its size is the caller's to know */
     char kernel[256];
+};
+
+/* Of cuMemsetD32Async. */
+struct fake_fill {
+    unsigned long long address;
+    unsigned value;
+    size_t words;
+    struct CUstream_st *stream;
+    long launches; /* that were queued before it */
 };
 
 /* The exported object `fake_driver`. Any thread may call. */
@@ -38,6 +47,8 @@ struct fake_driver {
     int (*capture_mode)(void);          /* of this thread */
     int (*capture_mode_at_load)(void);  /* of the thread that loaded last */
     void (*params_size)(size_t bytes);  /* to copy at a launch; 0: none */
+    bool (*launch_before)(struct fake_launch *launch); /* the last launch */
+    bool (*last_fill)(struct fake_fill *fill);
 };
 
 #endif

@@ -418,11 +418,16 @@ static void work_backward_q(int64_t item, int thread, void *user)
     block_backward_q(problem, block, job->eager, scratch);
     struct reference_sequence sequence = reference_sequence_find(problem->from, block->sequence);
     int64_t at = ((sequence.first_q + block->first_row) * problem->heads_q + block->head) * problem->dim;
+    int64_t step = problem->heads_q * problem->dim;
+    if (job->packed_blocks) {
+        at = item * REFERENCE_BLOCK_ROWS * problem->dim;
+        step = problem->dim;
+    }
     for (int e = 0; e < 2; e++) {
         if (job->gradients[e].dq) {
             int32_t round_to = e ? problem->out_dtype : 0;
             store_rows(scratch->sums[e], (int)block->rows, problem->dim, problem->padded, problem->scale, round_to,
-                       job->gradients[e].dq + at, problem->heads_q * problem->dim);
+                       job->gradients[e].dq + at, step);
         }
     }
 }
@@ -437,6 +442,10 @@ static void work_backward_k(int64_t item, int thread, void *user)
     struct reference_sequence sequence = reference_sequence_find(problem->from, block->sequence);
     int64_t heads_k = problem->from->args->heads_k;
     int64_t at = (sequence.first_k + block->first_row) * heads_k + block->head;
+    if (job->packed_blocks) {
+        at = item * REFERENCE_BLOCK_ROWS;
+        heads_k = 1;
+    }
     for (int e = 0; e < 2; e++) {
         int32_t round_to = e ? problem->out_dtype : 0;
         if (job->gradients[e].dv) {
@@ -495,6 +504,19 @@ static bool backward_half(const struct reference_problem *problem, bool of_keys,
     bool done = job_run(job, count, of_keys ? work_backward_k : work_backward_q);
     free(blocks);
     return done;
+}
+
+bool reference_backward_blocks(const struct reference_problem *problem, bool of_keys,
+                               const struct reference_block *blocks, int64_t count, struct reference_gradients exact,
+                               struct reference_gradients eager)
+{
+    struct job job = job_make(problem);
+    job.blocks = blocks;
+    job.packed_blocks = true;
+    job.gradients[0] = exact;
+    job.gradients[1] = eager;
+    job.eager = eager.dq || eager.dk || eager.dv;
+    return job_run(&job, count, of_keys ? work_backward_k : work_backward_q);
 }
 
 bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,

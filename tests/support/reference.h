@@ -53,6 +53,10 @@ struct reference_sizes reference_sizes_find(const struct reference_problem *prob
 void reference_visible(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t i,
                        int64_t *first, int64_t *last);
 
+/* The queries [*first, *last) of its own sequence that see key j; *first >= *last when there is none. */
+void reference_seeing(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t j,
+                      int64_t *first, int64_t *last);
+
 /* Pairs of query and key that are visible, over all sequences and query heads. */
 int64_t reference_visible_pairs(const struct reference_problem *problem);
 
@@ -82,6 +86,18 @@ struct reference_gradients {
 };
 bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
                         struct reference_gradients eager);
+
+/* Blocks of the key side: rows are keys, and heads those of k and v. */
+bool reference_key_blocks_list(const struct reference_problem *problem, struct reference_block **blocks,
+                               int64_t *count);
+
+/*
+ * dQ of some blocks (of_keys false), or dK and dV of some blocks of keys. Block n goes to dq[n * REFERENCE_BLOCK_ROWS * head_dim ...] and
+ * likewise, packed [rows][dimension].
+ */
+bool reference_backward_blocks(const struct reference_problem *problem, bool of_keys,
+                               const struct reference_block *blocks, int64_t count, struct reference_gradients exact,
+                               struct reference_gradients eager);
 
 /* f and f' by number (gdpa_activation); parameter as in activation_param. NaN for a number that is none. */
 double reference_activation(int32_t activation, double x, double parameter);

@@ -57,6 +57,8 @@ static void a_right_kernel_passes_on_every_shape(void **state)
         "fwd act=silu d=16",
         "fwd act=gelu d=8 dv=24 jagged causal fp16",
         "fwd act=sigmoid d=16 jagged left=40 unaligned fp32out",
+        "bwd act=silu d=16 jagged causal fp32out",
+        "bwd act=fast_gelu d=8 dv=24 left=40",
     };
     for (int row = 0; row < shape_find("public-q256-k256-fill1.0"); row++) {
         if (row == shape_find("large-batch") || row == shape_find("long")) {
@@ -112,6 +114,20 @@ static void every_planted_fault_is_caught(void **state)
         {FAULT_HEAD, "fwd act=gelu d=16", "edges", "head 1"},
         {FAULT_ACTIVATION, "fwd act=gelu d=16 fp16 fp32out", "edges-unit", "allowed"},
         {FAULT_UNSTABLE, "fwd act=gelu d=16", "edges", "a second launch gave other bits"},
+        {FAULT_ELEMENT, "bwd act=gelu d=16", "small", "dq: "},
+        {FAULT_NAN, "bwd act=gelu d=16 jagged", "small", "1 are not finite"},
+        {FAULT_SKIPPED_ROW, "bwd act=silu d=16", "joined", "dq: 16 elements of the result were not written"},
+        {FAULT_PAST_END, "bwd act=silu d=16", "edges", "dq was written outside the result: the guard after it"},
+        {FAULT_UNUSED_ROW, "bwd act=silu d=16 jagged", "edges", "a part that no sequence owns changed"},
+        {FAULT_GAP, "bwd act=silu d=16", "mqa", "a part that no sequence owns changed"},
+        {FAULT_INPUT, "bwd act=silu d=16", "single", "k was written outside the result: an input"},
+        {FAULT_MASK, "bwd act=silu d=16 causal", "edges", "allowed"},
+        {FAULT_MINUS_ZERO, "bwd act=silu d=16", "no-keys", "dq: "},
+        {FAULT_MINUS_ZERO, "bwd act=silu d=16", "no-queries", "dk: "},
+        {FAULT_SCALE, "bwd act=gelu d=16", "edges", "allowed"},
+        {FAULT_HEAD, "bwd act=gelu d=16", "edges", "allowed"},
+        {FAULT_UNSTABLE, "bwd act=gelu d=16 deterministic", "edges", "a second launch gave other bits"},
+        {FAULT_UNSTABLE, "bwd act=gelu d=16", "single", ""}, /* sums of dq may come in any order */
         {FAULT_LAUNCH, "fwd act=gelu d=16", "edges", "launch: the planted fault"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
