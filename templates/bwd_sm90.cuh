@@ -50,6 +50,13 @@ constexpr int kValueSteps = (kHeadDimV + 15) / 16;
 constexpr int kQuerySteps = kBlockM / 16;
 constexpr int kKeySteps = kBlockN / 16;
 
+/* Where a thread's part of the dQ of a step is added to the sums: nowhere, or in blocks of 16 columns from here on. */
+struct SumTarget {
+    float *place;
+    bool upper; // whether its row of the upper 8 exists
+    bool lower;
+};
+
 struct Consumer {
     Shared shared;
     const gdpa_bwd_params *params;
@@ -140,20 +147,16 @@ struct Consumer {
         return 1 + kConsumers * 4 + number;
     }
 
-    /* P and the slopes f' of the scores, packed as left operands. */
-    __device__ void activate(uint32_t (&weights)[kQuerySteps][4], uint32_t (&slopes)[kQuerySteps][4],
-                             const float (&scores)[kScores], const PairConstants &constants) const
+    /* P and the slopes f' of the scores, packed as left operands, 16 queries at a time. */
+    __device__ static void activate(uint32_t (&weights)[4], uint32_t (&slopes)[4], const float (&scores)[kScores], int step,
+                                    const PairConstants &constants)
     {
 #pragma unroll
-        for (int step = 0; step < kQuerySteps; ++step) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                packed_pair(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants, weights[step][i],
-                                slopes[step][i]);
-            }
-            tie(weights[step]);
-            tie(slopes[step]);
+        for (int i = 0; i < 4; ++i) {
+            packed_pair(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants, weights[i], slopes[i]);
         }
+        tie(weights);
+        tie(slopes);
     }
 
     /* dS = f'(S) dP. */
@@ -238,53 +241,50 @@ struct Consumer {
     }
     //@endif
 
-    /* Adds or writes this warpgroup's columns of the dQ of a step. */
-    __device__ void finish_queries(const float (&sums)[kQuerySums], uint32_t step, float factor) const
+    /* Each warp has 16 rows of the query tile, and in them blocks of 16 columns. */
+    __device__ SumTarget find_sums(uint32_t step) const
     {
         const uint32_t note = shared.note(step);
-        const int64_t offset = ld_shared_b64(note + kNoteOffset);
-        const int32_t valid_rows = read_word(note + kNoteValidRows);
         const int32_t row = static_cast<int32_t>(tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
-        if (params->dq_sum != nullptr) {
-            add_queries(sums, params->dq_sum + offset, row, valid_rows);
-        } else if (params->dq != nullptr) {
-            write_queries(sums, offset, row, valid_rows, factor);
-        }
+        const int32_t valid_rows = params->dq_sum != nullptr ? read_word(note + kNoteValidRows) : 0;
+        float *const place = params->dq_sum + ld_shared_b64(note + kNoteOffset) +
+                             tid_x() % kWarpgroupThreads / 32 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
+                             number * (kShareColumns * 16) + lane() * 4;
+        return {place, row < valid_rows, row + 8 < valid_rows};
     }
 
-    /* Each warp has 16 rows, and in those of whole blocks of 16 columns. */
-    __device__ void add_queries(const float (&sums)[kQuerySums], float *target, int32_t row, int32_t valid_rows) const
+    /* Adds a block of 16 columns. */
+    __device__ void add_columns(const float (&sums)[kQuerySums], const SumTarget &target, int block) const
     {
-        float *place = target + tid_x() % kWarpgroupThreads / 32 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
-                       number * (kShareColumns * 16) + lane() * 4;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            if (row + half * 8 < valid_rows) {
-#pragma unroll
-                for (int group = 0; group < kShareColumns / 16; ++group) {
-                    const int i = 8 * group + 2 * half;
-                    const float values[4] = {sums[i], sums[i + 1], sums[i + 4], sums[i + 5]};
-                    if (static_cast<int>(number) * kShareColumns + group * 16 < kSumColumns) {
-                        add_four(place + group * kSumBlock + half * (kSumBlock / 2), values);
-                    }
-                }
-            }
+        if (kShareColumns * 2 > kSumColumns && static_cast<int>(number) * kShareColumns + block * 16 >= kSumColumns) {
+            return;
+        }
+        const float upper[4] = {sums[8 * block], sums[8 * block + 1], sums[8 * block + 4], sums[8 * block + 5]};
+        const float lower[4] = {sums[8 * block + 2], sums[8 * block + 3], sums[8 * block + 6], sums[8 * block + 7]};
+        if (target.upper) {
+            add_four(target.place + block * kSumBlock, upper);
+        }
+        if (target.lower) {
+            add_four(target.place + block * kSumBlock + kSumBlock / 2, lower);
         }
     }
 
     /* All keys of the sequence are in this tile: dQ is complete. */
-    __device__ void write_queries(const float (&sums)[kQuerySums], int64_t offset, int32_t row, int32_t valid_rows,
-                                  float factor) const
+    __device__ void write_queries(const float (&sums)[kQuerySums], uint32_t step, float factor) const
     {
+        const uint32_t note = shared.note(step);
+        const int32_t valid_rows = read_word(note + kNoteValidRows);
+        const int32_t row = static_cast<int32_t>(tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
         const int32_t first_column = static_cast<int32_t>(number * kShareColumns + lane() % 4 * 2);
+        Gradient *const place =
+            static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) + row * params->dq_stride_row + first_column;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
 #pragma unroll
             for (int n = 0; n < kShareColumns / 8; ++n) {
                 if (row + half * 8 < valid_rows && first_column + n * 8 < kHeadDim) {
-                    store_gradients(static_cast<Gradient *>(params->dq) + offset + (row + half * 8) * params->dq_stride_row +
-                                        first_column + n * 8,
-                                    sums[4 * n + 2 * half], sums[4 * n + 2 * half + 1], factor, params->accumulate != 0);
+                    store_gradients(place + half * 8 * params->dq_stride_row + n * 8, sums[4 * n + 2 * half],
+                                    sums[4 * n + 2 * half + 1], factor, params->accumulate != 0);
                 }
             }
         }
@@ -347,13 +347,26 @@ struct Consumer {
         if (kBehind == 2 && kSumsQueries) {
             wgmma_wait_group<2>();
             tie(query_sums);
-            finish_queries(query_sums, now - 2, constants.slope_epilogue);
+            if (writes_queries(*params)) {
+                write_queries(query_sums, now - 2, constants.slope_epilogue);
+            }
+        }
+        SumTarget target = {};
+        if (kBehind == 2 && kSumsQueries) {
+            target = find_sums(now - 2);
         }
         wgmma_wait_group<kBehind == 0 ? 0 : 1>();
         tie(scores);
         uint32_t weights[kQuerySteps][4];
         uint32_t slopes[kQuerySteps][4];
-        activate(weights, slopes, scores, constants);
+#pragma unroll
+        for (int i = 0; i < kQuerySteps; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+            // Reductions between the activations: a burst of them would wait for its way out of the SM.
+            if (kBehind == 2 && kSumsQueries && i < kShareColumns / 16) {
+                add_columns(query_sums, target, i);
+            }
+        }
         //@if masked
         const int32_t query_tile = read_uniform_word(shared.note(now) + kNoteTile);
         const bool hiding = needs_hiding(work, query_tile);
@@ -411,7 +424,14 @@ struct Consumer {
             wgmma_commit_group();
             wgmma_wait_group<0>();
             tie(query_sums);
-            finish_queries(query_sums, step, constants.slope_epilogue);
+            if (writes_queries(*params)) {
+                write_queries(query_sums, step, constants.slope_epilogue);
+            }
+            const SumTarget target = find_sums(step);
+#pragma unroll
+            for (int block = 0; block < kShareColumns / 16; ++block) {
+                add_columns(query_sums, target, block);
+            }
         }
     }
 
