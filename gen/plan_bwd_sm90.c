@@ -6,7 +6,7 @@
  *     K, V        [block_n, head_dim], [block_n, head_dim_v]
  *     Q           [block_m, head_dim]      * query_stages
  *     dO          [block_m, head_dim_v]    * 2
- *     dS^T        [block_n, block_m]       * 4, but for `deterministic`
+ *     dS^T        [block_n, block_m]       * 4, or 3 of 128 rows; not for `deterministic`
  *     messages, notes on steps, barriers
  *
  * The second kernel is that of the portable family.
@@ -19,11 +19,11 @@ enum {
     WARPGROUP_WARPS = 4,
     WARPGROUP_THREADS = 128,
     WARPGROUP_KEYS = 64,
-    STEP_ROWS = 64, /* query rows a step: one chunk of dS^T */
+    STEP_ROWS = 64,       /* query rows a step */
+    NARROW_STEP_ROWS = 128, /* where dK and dV have 64 columns at most: what each step costs is shared by more rows */
     CHUNK_COLUMNS = 64,
     CHUNK_ROW_BYTES = 128,
     OUTPUT_STAGES = 2,
-    SCORE_STAGES = 4,
     MESSAGE_BYTES = 80,
     MESSAGES = 2,
     NOTE_BYTES = 16,
@@ -62,7 +62,8 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
     int64_t keys = chunk_bytes(spec->head_dim, plan->block_n) + chunk_bytes(spec->head_dim_v, plan->block_n);
     int64_t queries = plan->query_stages * chunk_bytes(spec->head_dim, plan->block_m) +
                       OUTPUT_STAGES * chunk_bytes(spec->head_dim_v, plan->block_m);
-    int64_t scores = spec->deterministic ? 0 : SCORE_STAGES * chunk_bytes(plan->block_m, plan->block_n);
+    int64_t score_stages = spec->deterministic ? 0 : plan->block_m == NARROW_STEP_ROWS ? 3 : 4;
+    int64_t scores = score_stages * chunk_bytes(plan->block_m, plan->block_n);
     int64_t barriers = BARRIERS + 3 * (plan->query_stages + OUTPUT_STAGES);
     return keys + queries + scores + MESSAGES * MESSAGE_BYTES + NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
 }
@@ -80,26 +81,37 @@ static bool is_width(int32_t columns)
     return columns > 0 && width_for(columns) == columns;
 }
 
-/* The two halves of dQ, with what the widths of wgmma have. A half begins at a chunk of K, or lies in the only one. */
-static int32_t share_for(int32_t head_dim)
+static int32_t step_rows(const gdpa_spec *spec)
 {
-    return head_dim > CHUNK_COLUMNS ? CHUNK_COLUMNS : width_for((head_dim + 1) / 2);
+    return spec->head_dim <= CHUNK_COLUMNS && spec->head_dim_v <= CHUNK_COLUMNS ? NARROW_STEP_ROWS : STEP_ROWS;
+}
+
+/*
+ * Columns of dQ in a warpgroup: all of them, of 64 rows, where a step has 128; else half of them, which begin at a chunk of K or lie in the only
+ * one.
+ */
+static int32_t share_for(const gdpa_spec *spec)
+{
+    if (step_rows(spec) == NARROW_STEP_ROWS) {
+        return width_for(spec->head_dim);
+    }
+    return spec->head_dim > CHUNK_COLUMNS ? CHUNK_COLUMNS : width_for((spec->head_dim + 1) / 2);
 }
 
 static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
 {
-    if (plan->block_m != STEP_ROWS || plan->block_n != CONSUMERS * WARPGROUP_KEYS ||
+    if (plan->block_m != step_rows(spec) || plan->block_n != CONSUMERS * WARPGROUP_KEYS ||
         plan->warps != (CONSUMERS + 1) * WARPGROUP_WARPS) {
         return fail(why, GDPA_E_ARGUMENT,
                     "block_m, block_n and warps of the plan are %d, %d and %d; the Hopper backward has %d, %d and %d",
-                    plan->block_m, plan->block_n, plan->warps, STEP_ROWS, CONSUMERS * WARPGROUP_KEYS,
+                    plan->block_m, plan->block_n, plan->warps, step_rows(spec), CONSUMERS * WARPGROUP_KEYS,
                     (CONSUMERS + 1) * WARPGROUP_WARPS);
     }
     if (plan->query_stages < 2 || plan->query_stages > 3) {
         return fail(why, GDPA_E_ARGUMENT, "query_stages of the plan is %d; legal are 2 and 3", plan->query_stages);
     }
     if (!is_width(plan->depth_columns) || plan->depth_columns < spec->head_dim || !is_width(plan->value_columns) ||
-        plan->value_columns < spec->head_dim_v || plan->share_columns != share_for(spec->head_dim)) {
+        plan->value_columns < spec->head_dim_v || plan->share_columns != share_for(spec)) {
         return fail(why, GDPA_E_ARGUMENT,
                     "depth_columns %d, value_columns %d or share_columns %d of the plan is no width of wgmma that "
                     "covers head_dim %d, head_dim_v %d or half of head_dim",
@@ -124,7 +136,7 @@ static const char *refusal(const gdpa_spec *spec)
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch = arch_find(spec->arch);
-    plan->block_m = STEP_ROWS;
+    plan->block_m = step_rows(spec);
     plan->block_n = CONSUMERS * WARPGROUP_KEYS;
     plan->warps = (CONSUMERS + 1) * WARPGROUP_WARPS;
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
@@ -134,7 +146,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->consumer_registers = CONSUMER_REGISTERS;
     plan->depth_columns = width_for(spec->head_dim);
     plan->value_columns = width_for(spec->head_dim_v);
-    plan->share_columns = share_for(spec->head_dim);
+    plan->share_columns = share_for(spec);
     plan_choose_second(spec, plan, arch, reasons);
     for (plan->query_stages = 3; plan->query_stages >= 2; --plan->query_stages) {
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);

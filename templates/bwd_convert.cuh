@@ -1,6 +1,6 @@
 /*
  * The second kernel of a backward pass: dq = factor * the sums in dq_sum, rounded once. A block has kBlockM query rows of one
- * (sequence, head). Rows that saw no key have sums of 0; rows outside of every sequence are not written.
+ * (sequence, head). The factor is sums_factor of the main kernel. Rows that saw no key have sums of 0; rows outside of every sequence are not written.
  */
 #ifndef GDPA_BWD_CONVERT_CUH
 #define GDPA_BWD_CONVERT_CUH
@@ -29,7 +29,7 @@ extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_kernel_entry_dq(
     const int32_t first_row = static_cast<int32_t>(work.first_row);
     const int32_t valid_rows = q.length - first_row < kBlockM ? q.length - first_row : kBlockM;
     const int64_t block = first_sum_block(params, work.batch, q.first_row) + first_row / 16;
-    const float factor = gradient_factors(params).outer;
+    const float factor = sums_factor(params);
     const bool accumulate = params.accumulate != 0;
     Gradient *const dq = static_cast<Gradient *>(params.dq) + work.batch * params.dq_stride_batch +
                          (q.first_row + first_row) * params.dq_stride_row + work.head * params.dq_stride_head;

@@ -552,5 +552,11 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
 //@if deterministic
 #include "bwd_queries.cuh"
 //@else
+/* What the sums of dQ are multiplied by. */
+__device__ inline float sums_factor(const gdpa_bwd_params &params)
+{
+    return gradient_factors(params).outer;
+}
+
 #include "bwd_convert.cuh"
 //@endif

@@ -123,11 +123,11 @@ struct Consumer {
         }
     }
 
-    /* This warpgroup's columns of dQ = dS^T K, over the keys of both. */
+    /* This warpgroup's rows or columns of dQ = dS^T K, over the keys of both. */
     __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores) const
     {
-        const uint64_t a = wgmma_descriptor_128b(scores, 16, 1024);
-        const uint32_t columns = number * kShareColumns;
+        const uint64_t a = wgmma_descriptor_128b(scores + first_share_row() * (kBlockN * 2), 16, 1024);
+        const uint32_t columns = first_share_column();
         const uint64_t b = wgmma_descriptor_128b(
             shared.keys() + columns / kChunkColumns * kKeyChunkBytes + columns % kChunkColumns * 2, kKeyChunkBytes, 1024);
 #pragma unroll
@@ -136,15 +136,39 @@ struct Consumer {
         }
     }
 
-    /* Named barriers: 0 is the block's; dS of a step of warpgroup w; and one for each warpgroup itself. */
-    __device__ static uint32_t scores_barrier(uint32_t warpgroup, uint32_t step)
+    /* Of the part of dQ that is this warpgroup's. */
+    __device__ uint32_t first_share_row() const
     {
-        return 1 + warpgroup * 4 + step % 4;
+        return kSharesRows ? number * 64 : 0;
     }
 
+    __device__ uint32_t first_share_column() const
+    {
+        return kSharesRows ? 0 : number * kShareColumns;
+    }
+
+    /* In the query tile, the upper one of the two rows that the thread has of dQ. */
+    __device__ int32_t share_row() const
+    {
+        return static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
+    }
+
+    /* Named barriers, 0 being the block's: one for each warpgroup itself, */
     __device__ uint32_t own_barrier() const
     {
-        return 1 + kConsumers * 4 + number;
+        return 1 + number;
+    }
+
+    /* that dS of a step of warpgroup w is there, */
+    __device__ static uint32_t scores_barrier(uint32_t warpgroup, uint32_t step)
+    {
+        return 1 + kConsumers + warpgroup * kScoreSlots + step % kScoreSlots;
+    }
+
+    /* and that w has made its part of the dQ of a step. */
+    __device__ static uint32_t read_barrier(uint32_t warpgroup, uint32_t step)
+    {
+        return 1 + kConsumers + kConsumers * kScoreSlots + warpgroup * kScoreSlots + step % kScoreSlots;
     }
 
     /* P and the slopes f' of the scores, packed as left operands, 16 queries at a time. */
@@ -181,7 +205,8 @@ struct Consumer {
 #pragma unroll
         for (int step = 0; step < kQuerySteps; ++step) {
             const uint32_t unit = 2 * step + lane() / 16;
-            stmatrix_x4(place + row * 128 + ((unit ^ row % 8) << 4), scores[step][0], scores[step][1], scores[step][2],
+            const uint32_t chunk = place + step / 4 * (kBlockN * 128);
+            stmatrix_x4(chunk + row * 128 + ((unit % 8 ^ row % 8) << 4), scores[step][0], scores[step][1], scores[step][2],
                         scores[step][3]);
         }
     }
@@ -245,18 +270,18 @@ struct Consumer {
     __device__ SumTarget find_sums(uint32_t step) const
     {
         const uint32_t note = shared.note(step);
-        const int32_t row = static_cast<int32_t>(tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
+        const int32_t row = share_row();
         const int32_t valid_rows = params->dq_sum != nullptr ? read_word(note + kNoteValidRows) : 0;
         float *const place = params->dq_sum + ld_shared_b64(note + kNoteOffset) +
-                             tid_x() % kWarpgroupThreads / 32 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
-                             number * (kShareColumns * 16) + lane() * 4;
+                             row / 16 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
+                             first_share_column() * 16 + lane() * 4;
         return {place, row < valid_rows, row + 8 < valid_rows};
     }
 
     /* Adds a block of 16 columns. */
     __device__ void add_columns(const float (&sums)[kQuerySums], const SumTarget &target, int block) const
     {
-        if (kShareColumns * 2 > kSumColumns && static_cast<int>(number) * kShareColumns + block * 16 >= kSumColumns) {
+        if (first_share_column() + block * 16 >= kSumColumns) {
             return;
         }
         const float upper[4] = {sums[8 * block], sums[8 * block + 1], sums[8 * block + 4], sums[8 * block + 5]};
@@ -274,8 +299,8 @@ struct Consumer {
     {
         const uint32_t note = shared.note(step);
         const int32_t valid_rows = read_word(note + kNoteValidRows);
-        const int32_t row = static_cast<int32_t>(tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
-        const int32_t first_column = static_cast<int32_t>(number * kShareColumns + lane() % 4 * 2);
+        const int32_t row = share_row();
+        const int32_t first_column = static_cast<int32_t>(first_share_column() + lane() % 4 * 2);
         Gradient *const place =
             static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) + row * params->dq_stride_row + first_column;
 #pragma unroll
@@ -321,7 +346,8 @@ struct Consumer {
      */
     template <int kBehind>
     __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
-                         uint32_t (&score_gradients)[kQuerySteps][4], uint32_t work, const PairConstants &constants)
+                         uint32_t (&score_gradients)[kQuerySteps][4], uint32_t work, int32_t number_in_tile,
+                         const PairConstants &constants)
     {
         float scores[kScores];
         float query_sums[kQuerySums];
@@ -347,6 +373,9 @@ struct Consumer {
         if (kBehind == 2 && kSumsQueries) {
             wgmma_wait_group<2>();
             tie(query_sums);
+            if (kScoreSlots == 3) {
+                bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
+            }
             if (writes_queries(*params)) {
                 write_queries(query_sums, now - 2, constants.slope_epilogue);
             }
@@ -394,6 +423,9 @@ struct Consumer {
         }
         //@endif
         if (kSumsQueries) {
+            if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
+                bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+            }
             stage_scores(score_gradients, shared.scores(now));
             fence_proxy_async_shared();
             bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
@@ -417,6 +449,9 @@ struct Consumer {
         wgmma_wait_group<0>();
         tie(key_sums);
         release_tile(shared.of_queries(place_before.slot()).empty);
+        if (kScoreSlots == 3 && kSumsQueries && steps > 2) { // the last step has arrived there, too
+            bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+        }
         for (uint32_t step = now - (steps > 1 ? 2 : 1); kSumsQueries && step != now; ++step) {
             wait_for_scores(step);
             wgmma_fence();
@@ -461,12 +496,12 @@ struct Consumer {
         mbarrier_wait_parity(shared.of_keys().full, tile % 2);
         mbarrier_wait_parity(shared.of_values().full, tile % 2);
         if (steps > 0) {
-            step<0>(key_sums, value_sums, score_gradients, work, constants);
+            step<0>(key_sums, value_sums, score_gradients, work, 0, constants);
             if (steps > 1) {
-                step<1>(key_sums, value_sums, score_gradients, work, constants);
+                step<1>(key_sums, value_sums, score_gradients, work, 1, constants);
             }
             for (int32_t i = 2; i < steps; ++i) {
-                step<2>(key_sums, value_sums, score_gradients, work, constants);
+                step<2>(key_sums, value_sums, score_gradients, work, i, constants);
             }
             drain(key_sums, score_gradients, steps, constants);
         } else {
@@ -532,5 +567,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
 //@if deterministic
 #include "bwd_queries.cuh"
 //@else
+/* What the sums of dQ are multiplied by. */
+__device__ inline float sums_factor(const gdpa_bwd_params &params)
+{
+    return pair_constants(params).slope_epilogue;
+}
+
 #include "bwd_convert.cuh"
 //@endif

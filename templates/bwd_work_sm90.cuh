@@ -31,8 +31,11 @@ constexpr bool kSumsQueries = true;
 constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
 constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
 constexpr int kOutputStages = 2; // dO is read within one step
-// dQ of a step follows two steps behind, and the other warpgroup may be one step behind that.
-constexpr int kScoreStages = kSumsQueries ? 4 : 0;
+// The two warpgroups share dQ by its rows where a step has 128 of them, else by its columns.
+constexpr bool kSharesRows = kBlockM == 128;
+// dQ of a step follows two steps behind, and the other warpgroup may be one step behind that; with three slots it is waited for.
+constexpr int kScoreSlots = kSharesRows ? 3 : 4;
+constexpr int kScoreStages = kSumsQueries ? kScoreSlots : 0;
 constexpr int kKeyChunkBytes = kBlockN * 128;
 constexpr int kQueryChunkBytes = kBlockM * 128;
 constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
@@ -76,7 +79,7 @@ constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
 constexpr int kBarrierPlace = kNotePlace + kNotes * kNoteBytes;
 constexpr int kBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
-static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && kBlockM == 64, "a consumer warpgroup owns 64 keys");
+static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
 
 /*
  * The query tiles that see a key tile, in the order in which they pass by, the same for each head of the group. Blocks that run together have
@@ -127,7 +130,7 @@ struct Shared {
     }
     __device__ uint32_t scores(uint32_t step) const
     {
-        return base + kScorePlace + step % 4 * kScoreBytes;
+        return base + kScorePlace + step % kScoreSlots * kScoreBytes;
     }
     __device__ uint32_t work(uint32_t tile) const
     {
