@@ -65,7 +65,6 @@ constexpr int kWorkBytes = 80;
 /* The note on a step, written before its queries arrive, and read until its dQ is done. */
 constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
 constexpr int kNoteValidRows = 8; // of the query tile
-constexpr int kNoteTile = 12;
 constexpr int kNoteBytes = 16;
 constexpr int kNotes = 8; // queries are kQueryStages steps ahead of those that are done with, and dQ lags behind by two
 
