@@ -3,7 +3,6 @@
  * happen under a lock in a side file, which the kernel drops when its holder dies, and only while the name still leads
  * to the damaged file: of many processes that find the damage one renames, and none renames the new file.
  */
-#define _GNU_SOURCE /* F_OFD_SETLK: a lock of this descriptor, which no other close() in the process drops */
 #include "cache/internal.h"
 
 #include <dirent.h>
@@ -17,21 +16,17 @@
 #include <unistd.h>
 
 #define ASIDE_MARK CACHE_FILE_NAME ".damaged-"
-#define ASIDE_KEPT 3                        /* damaged databases left for inspection, the newest ones */
-#define ASIDE_NUMBERS 10000                 /* of one process */
-#define LOCK_ATTEMPTS 50                    /* 20 ms apart */
-#define MAINTENANCE_OFFSET ((off_t)1 << 62) /* offsets below it are free for locks of single keys */
+#define ASIDE_KEPT 3        /* damaged databases left for inspection, the newest ones */
+#define ASIDE_NUMBERS 10000 /* of one process */
+#define LOCK_ATTEMPTS 50    /* 20 ms apart */
 
 /* Without a lock (none supported, holder stopped) the check of the identity alone must do. */
 static int lock_folder(const struct cache_folder *folder)
 {
-    int fd = openat(folder->fd, CACHE_LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = MAINTENANCE_OFFSET, .l_len = 1};
+    char why[CACHE_WHY_SIZE];
+    int fd = cache_lock_open(folder, why);
     const struct timespec pause = {0, 20000000L};
-    for (int i = 0; fd >= 0 && i < LOCK_ATTEMPTS; i++) {
-        if (fcntl(fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES && errno != EINTR)) {
-            break;
-        }
+    for (int i = 0; fd >= 0 && i < LOCK_ATTEMPTS && cache_lock_try(fd, CACHE_LOCK_MAINTENANCE) == EAGAIN; i++) {
         (void)nanosleep(&pause, NULL);
     }
     return fd;

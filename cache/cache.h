@@ -95,4 +95,27 @@ enum cache_result cache_totals(struct cache *cache, int64_t *entries, int64_t *b
 uint64_t cache_bad_entries(const struct cache *cache);
 void cache_entry_deinit(struct cache_entry *entry);
 
+/*
+ * One compile a key among all processes that share the folder: who has the turn compiles, the others wait and look again.
+ * A lock of the kernel (one byte of a side file), gone with its holder however that dies. It saves work and nothing else:
+ * entries are right without it.
+ */
+struct cache_turn {
+    int fd; /* -1: none */
+    struct cache_turn *next;
+};
+
+enum cache_turn_state {
+    CACHE_TURN_MINE,
+    CACHE_TURN_TAKEN, /* by another process, or another handle of this one */
+    CACHE_TURN_NONE   /* there are no turns here: nothing can be stored, or no lock can be had */
+};
+
+void cache_turn_init(struct cache_turn *turn);
+/* Never waits. The turn stays where it is in memory until cache_turn_end, which must follow in every case. */
+enum cache_turn_state cache_turn_try(struct cache *cache, const struct cache_key *key, struct cache_turn *turn);
+void cache_turn_end(struct cache_turn *turn);
+/* The process that has the turn, after CACHE_TURN_TAKEN; 0 when it cannot be seen from here (container, other host). */
+long cache_turn_holder(const struct cache_turn *turn, const struct cache_key *key);
+
 #endif

@@ -53,7 +53,7 @@ void cache_say(struct cache *cache, int level, const char *format, ...)
     cache->log(level, line, cache->log_user);
 }
 
-static bool say_first(struct cache *cache, enum cache_said what)
+bool cache_say_first(struct cache *cache, enum cache_said what)
 {
     bool first = (cache->said & what) == 0;
     cache->said |= what;
@@ -321,7 +321,7 @@ bool cache_may_write(struct cache *cache)
     if (!cache->database.read_only && !cache->writes_off) {
         return true;
     }
-    if (say_first(cache, CACHE_SAID_READ_ONLY) && !cache->writes_off) {
+    if (cache_say_first(cache, CACHE_SAID_READ_ONLY) && !cache->writes_off) {
         cache_say(cache, cache->read_only ? CACHE_LOG_INFO : CACHE_LOG_WARN,
                   "kernel cache %s is %s: what is compiled now is kept in memory only", cache->path,
                   cache_state(cache));
@@ -394,7 +394,7 @@ static void stop_writing(struct cache *cache, int error, const char *doing)
     bool full = (error & 0xff) == SQLITE_FULL;
     cache->writes_off = true;
     set_read_only(cache, full ? "the disk is full" : "the disk cannot be written");
-    if (say_first(cache, CACHE_SAID_WRITE_ERROR)) {
+    if (cache_say_first(cache, CACHE_SAID_WRITE_ERROR)) {
         cache_say(cache, CACHE_LOG_WARN,
                   "kernel cache %s: cannot %s: %s (SQLite error %d). It is not written any more by this process; %s",
                   cache->path, doing, sqlite3_errstr(error), error,
@@ -404,7 +404,7 @@ static void stop_writing(struct cache *cache, int error, const char *doing)
 
 static void report_read(struct cache *cache, int error, const char *doing)
 {
-    if (say_first(cache, CACHE_SAID_READ_ERROR)) {
+    if (cache_say_first(cache, CACHE_SAID_READ_ERROR)) {
         cache_say(cache, CACHE_LOG_WARN, "kernel cache %s: cannot %s: %s (SQLite error %d); taken as a miss",
                   cache->path, doing, sqlite3_errstr(error), error);
     }

@@ -1,9 +1,9 @@
 /*
  * What the files of cache/ share and nobody else sees.
  *
- * Layers, lower ones first: hash.c, key.c, blob.c and path.c know no database; sqlite.c knows SQLite but no entries;
+ * Layers, lower ones first: hash.c, key.c, blob.c, path.c and aside.c know no database; sqlite.c knows SQLite but no entries;
  * entry.c maps a row to an entry and back; handle.c owns the connection, its lock and every decision after a failure;
- * recency.c, evict.c, store.c and query.c are what callers ask for. docs/cache.md says what is promised.
+ * recency.c, evict.c, store.c, query.c and turn.c are what callers ask for. docs/cache.md says what is promised.
  */
 #ifndef GDPA_CACHE_INTERNAL_H
 #define GDPA_CACHE_INTERNAL_H
@@ -107,6 +107,15 @@ void cache_why(char why[CACHE_WHY_SIZE], const char *format, ...) __attribute__(
  */
 bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],
                           char why[CACHE_WHY_SIZE]);
+
+/* ---- turn.c: locks in CACHE_LOCK_NAME, for a moment or while a kernel is compiled --------------------------------- */
+
+#define CACHE_LOCK_MAINTENANCE ((off_t)1 << 62) /* offsets below it are those of keys */
+
+/* The side file, made when absent; -1 when it cannot be had, with the reason. */
+int cache_lock_open(const struct cache_folder *folder, char why[CACHE_WHY_SIZE]);
+/* 0, or an errno: EAGAIN when another descriptor has it. Closing the descriptor unlocks. */
+int cache_lock_try(int fd, off_t offset);
 
 /* ---- sqlite.c --------------------------------------------------------------------------------------------------- */
 
@@ -247,7 +256,12 @@ struct cache {
     bool evicting; /* a pass ran out of time above the target */
 };
 
-enum cache_said { CACHE_SAID_READ_ONLY = 1, CACHE_SAID_READ_ERROR = 2, CACHE_SAID_WRITE_ERROR = 4 };
+enum cache_said {
+    CACHE_SAID_READ_ONLY = 1,
+    CACHE_SAID_READ_ERROR = 2,
+    CACHE_SAID_WRITE_ERROR = 4,
+    CACHE_SAID_NO_LOCK = 8
+};
 
 /* Takes the mutex and makes sure of a database. False: the call cannot be served (the mutex is not held). */
 bool cache_enter(struct cache *cache);
@@ -260,6 +274,8 @@ bool cache_reopen_if_moved(struct cache *cache);
 void cache_note_use(struct cache *cache, const struct cache_key *key);
 /* Inside: what an SQLite error means for the caller, after doing what it asks for (set aside, stop writing, say so). */
 enum cache_result cache_failed(struct cache *cache, int error, bool writing, const char *doing);
+/* Inside: true the first time for each bit of enum cache_said. */
+bool cache_say_first(struct cache *cache, enum cache_said what);
 void cache_say(struct cache *cache, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- evict.c, store.c ------------------------------------------------------------------------------------------- */

@@ -389,8 +389,10 @@ typedef struct gdpa_ctx_options {
     gdpa_allocator allocator; /* all zero: malloc and free */
     gdpa_log_fn log;          /* NULL: lines to stderr */
     void *log_user;
-    int32_t log_level; /* gdpa_log_level */
-    int32_t mode;      /* gdpa_mode */
+    int32_t log_level;         /* gdpa_log_level */
+    int32_t mode;              /* gdpa_mode */
+    int64_t cache_limit_bytes; /* 0: GDPAJIT_CACHE_LIMIT, else 1 GiB; negative: no limit */
+    int32_t cache_wait_s;      /* for another process that compiles it: 0: GDPAJIT_CACHE_WAIT, else 120; -1: none */
 } gdpa_ctx_options;
 
 #ifdef __cplusplus
@@ -420,6 +422,7 @@ typedef struct gdpa_stats {
     size_t size;
     uint64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches;
     uint64_t generate_ns, compile_ns, load_ns; /* summed */
+    uint64_t process_waits;                    /* for a kernel that another process compiled; `waits`: another thread */
 } gdpa_stats;
 GDPA_API gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats);
 
@@ -438,8 +441,8 @@ typedef struct gdpa_kernel gdpa_kernel;
 
 /*
  * Finds or makes the kernel of a spec: memory, disk, then NVRTC (which may take some hundred ms). One compile a key,
- * however many threads ask. With spec->arch 0 the architecture is that of the context current on the calling thread,
- * else of device 0. No device is needed when arch is given. The caller releases *kernel.
+ * however many threads, and processes with the same cache, ask. With spec->arch 0 the architecture is that of the context
+ * current on the calling thread, else of device 0. No device is needed when arch is given. The caller releases *kernel.
  * Returns what gdpa_spec_check returns, GDPA_E_NO_DRIVER (arch 0 and no GPU), GDPA_E_NO_COMPILER, GDPA_E_COMPILE,
  * GDPA_E_NOT_READY. Since 0.1.
  */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define DEFAULT_CACHE_LIMIT ((int64_t)1 << 30)
+#define DEFAULT_CACHE_WAIT 120 /* seconds */
 #define REPORT_LIMIT ((size_t)1 << 16)
 
 static const char *const mode_names[] = {"default", "auto", "readonly", "strict", "off"};
@@ -78,12 +79,26 @@ static gdpa_status cache_dir_default(gdpa_ctx *ctx)
     return GDPA_OK;
 }
 
-static gdpa_status cache_limit_set(gdpa_ctx *ctx)
+static gdpa_status cache_limit_set(gdpa_ctx *ctx, int64_t wanted)
 {
     const char *text = ctx->env.values[ENV_CACHE_LIMIT];
     ctx->cache_limit = DEFAULT_CACHE_LIMIT;
+    if (wanted != 0) {
+        ctx->cache_limit = wanted > 0 ? wanted : 0;
+        return GDPA_OK;
+    }
     FAIL_IF(text != NULL && !env_parse_size(text, &ctx->cache_limit), GDPA_E_ARGUMENT,
             "GDPAJIT_CACHE_LIMIT is \"%s\"; it must be a number of bytes such as 500M or 2G, or 0 for no limit", text);
+    return GDPA_OK;
+}
+
+static gdpa_status cache_wait_set(gdpa_ctx *ctx, int32_t wanted)
+{
+    const char *text = ctx->env.values[ENV_CACHE_WAIT];
+    int32_t seconds = wanted != 0 ? wanted : DEFAULT_CACHE_WAIT;
+    FAIL_IF(wanted == 0 && text != NULL && !env_parse_seconds(text, &seconds), GDPA_E_ARGUMENT,
+            "GDPAJIT_CACHE_WAIT is \"%s\"; it must be a number of seconds such as 120, or 0 not to wait", text);
+    ctx->cache_wait_ns = seconds > 0 ? (int64_t)seconds * 1000000000 : 0;
     return GDPA_OK;
 }
 
@@ -140,7 +155,8 @@ static gdpa_status settings_read(gdpa_ctx *ctx, const gdpa_ctx_options *options)
     FAIL_IF(!env_read(&ctx->env, &ctx->allocator), GDPA_E_MEMORY, "no memory for the environment of a context");
     TRY(log_set(ctx, options));
     TRY(mode_set(ctx, options->mode));
-    TRY(cache_limit_set(ctx));
+    TRY(cache_limit_set(ctx, options->cache_limit_bytes));
+    TRY(cache_wait_set(ctx, options->cache_wait_s));
     TRY(path_set(ctx, &ctx->cache_dir, options->cache_dir, "gdpa_ctx_options.cache_dir", ENV_CACHE_DIR));
     TRY(cache_dir_default(ctx));
     TRY(path_set(ctx, &ctx->nvrtc_path, options->nvrtc_path, "gdpa_ctx_options.nvrtc_path", ENV_NVRTC));
@@ -288,7 +304,8 @@ gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
         .launches = atomic_load(&from->launches),
         .generate_ns = atomic_load(&from->generate_ns),
         .compile_ns = atomic_load(&from->compile_ns),
-        .load_ns = atomic_load(&from->load_ns)};
+        .load_ns = atomic_load(&from->load_ns),
+        .process_waits = atomic_load(&from->process_waits)};
     return struct_write(&rule_stats, &own, stats);
 }
 

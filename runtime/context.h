@@ -16,7 +16,8 @@
 struct flight;
 
 struct counters {
-    atomic_uint_fast64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches;
+    atomic_uint_fast64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches,
+        process_waits;
     atomic_uint_fast64_t generate_ns, compile_ns, load_ns;
 };
 
@@ -39,7 +40,7 @@ struct gdpa_ctx {
     int mode;              /* gdpa_mode, never DEFAULT */
     const char *mode_origin;
     struct setting cache_dir, nvrtc_path, driver_path;
-    int64_t cache_limit;
+    int64_t cache_limit, cache_wait_ns;
     struct env env;
     struct log log;
     struct counters counters;

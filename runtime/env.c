@@ -116,3 +116,19 @@ bool env_parse_size(const char *text, int64_t *bytes)
     *bytes = (int64_t)number << shift;
     return true;
 }
+
+bool env_parse_seconds(const char *text, int32_t *seconds)
+{
+    const long limit = 366L * 24 * 3600;
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    errno = 0;
+    const long number = strtol(text, &end, 10);
+    if (errno != 0 || *end != '\0' || number > limit) {
+        return false;
+    }
+    *seconds = (int32_t)number;
+    return true;
+}

@@ -43,4 +43,7 @@ void env_report_unknown(const struct env *env, void (*say)(const char *name, con
 /* "512M" -> bytes; k, M, G, T are powers of 1024. False when it is no size. */
 bool env_parse_size(const char *text, int64_t *bytes);
 
+/* "90" -> seconds, up to a year. False when it is no such number. */
+bool env_parse_seconds(const char *text, int32_t *seconds);
+
 #endif
