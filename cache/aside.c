@@ -121,6 +121,29 @@ static void remove_oldest(const struct cache_folder *folder)
     (void)closedir(entries);
 }
 
+int64_t cache_aside_count(const struct cache_folder *folder, bool remove)
+{
+    int64_t count = 0;
+    int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return 0;
+    }
+    for (const struct dirent *entry = readdir(entries); entry; entry = readdir(entries)) {
+        if (is_aside_name(entry->d_name)) {
+            count++;
+            if (remove) {
+                remove_with_side_files(folder, entry->d_name);
+            }
+        }
+    }
+    (void)closedir(entries);
+    return count;
+}
+
 bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],
                           char why[CACHE_WHY_SIZE])
 {

@@ -65,7 +65,9 @@ struct cache_entry {
 struct cache_options {
     const char *dir; /* folder; made with 0700 when absent. The file name carries the schema number */
     bool read_only;
-    int64_t limit_bytes;                                  /* 0: no limit */
+    int64_t limit_bytes; /* 0: no limit */
+    /* Entries whose key material lacks this part are of other versions: the first to be evicted. No data: none are. */
+    struct cache_key_part version;
     void (*log)(int level, const char *line, void *user); /* level as gdpa_log_level; may be NULL */
     void *log_user;
 };
@@ -92,6 +94,27 @@ enum cache_result cache_list(struct cache *cache, int (*visit)(const struct cach
 enum cache_result cache_verify(struct cache *cache, bool (*code_ok)(const struct cache_entry *entry, void *user),
                                void *user, int64_t *good, int64_t *bad);
 enum cache_result cache_totals(struct cache *cache, int64_t *entries, int64_t *bytes, int64_t *limit);
+
+/* What lies in the folder: for people. */
+struct cache_details {
+    int64_t foreign_entries; /* of other versions */
+    int64_t part_bytes;      /* of sources, PTX, logs and plans, as stored */
+    int64_t file_bytes;      /* of the database, its log and what was set aside */
+    int64_t set_aside;       /* damaged databases */
+};
+enum cache_result cache_describe(struct cache *cache, struct cache_details *details);
+
+/*
+ * What a store does in small steps, at once: removes rows that belong to no entry and databases that were set aside,
+ * evicts when there is more than the limit (0: that of the options), gives free space back to the file system.
+ */
+struct cache_gc {
+    int64_t entries, parts, set_aside; /* removed */
+    int64_t bytes_before, bytes_after; /* file_bytes above */
+};
+enum cache_result cache_gc(struct cache *cache, int64_t limit_bytes, struct cache_gc *report);
+
+uint64_t cache_evicted(const struct cache *cache); /* entries, by this handle */
 uint64_t cache_bad_entries(const struct cache *cache);
 void cache_entry_deinit(struct cache_entry *entry);
 

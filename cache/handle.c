@@ -195,10 +195,13 @@ static bool copy_options(struct cache *cache, const struct cache_options *option
     cache->limit = options->limit_bytes > 0 ? options->limit_bytes : 0;
     cache->log = options->log;
     cache->log_user = options->log_user;
+    if (options->version.data) {
+        cache->version = cache_key_part_bytes(&options->version);
+    }
     bool known = options->dir && options->dir[0] != '\0';
     cache->path = known ? cache_path_make(options->dir) : strdup("");
     cache->dir = cache->path ? strdup(cache->path) : NULL;
-    if (!cache->dir) {
+    if (!cache->dir || (options->version.data && !cache->version.data)) {
         return false;
     }
     char *slash = strrchr(cache->dir, '/');
@@ -206,6 +209,14 @@ static bool copy_options(struct cache *cache, const struct cache_options *option
         slash[slash == cache->dir ? 1 : 0] = '\0';
     }
     return true;
+}
+
+static void free_memory(struct cache *cache)
+{
+    free((void *)(uintptr_t)cache->version.data);
+    free(cache->path);
+    free(cache->dir);
+    free(cache);
 }
 
 struct cache *cache_open(const struct cache_options *options)
@@ -216,10 +227,9 @@ struct cache *cache_open(const struct cache_options *options)
     }
     atomic_init(&cache->state, "not open");
     atomic_init(&cache->bad, 0);
+    atomic_init(&cache->evicted, 0);
     if (!copy_options(cache, options) || pthread_mutex_init(&cache->mutex, NULL) != 0) {
-        free(cache->path);
-        free(cache->dir);
-        free(cache);
+        free_memory(cache);
         return NULL;
     }
     cache->owner = (int)getpid();
@@ -262,9 +272,7 @@ void cache_close(struct cache *cache)
         cache->states = next;
     }
     (void)pthread_mutex_destroy(&cache->mutex);
-    free(cache->path);
-    free(cache->dir);
-    free(cache);
+    free_memory(cache);
 }
 
 /* ---- Inside ------------------------------------------------------------------------------------------------------- */
@@ -450,4 +458,9 @@ const char *cache_state(const struct cache *cache)
 uint64_t cache_bad_entries(const struct cache *cache)
 {
     return atomic_load(&cache->bad);
+}
+
+uint64_t cache_evicted(const struct cache *cache)
+{
+    return atomic_load(&cache->evicted);
 }

@@ -33,6 +33,11 @@ enum cache_log_level { CACHE_LOG_WARN = 3, CACHE_LOG_INFO = 4, CACHE_LOG_DEBUG =
 void cache_hash(uint64_t seed, const struct cache_bytes *parts, size_t count, uint8_t hash[CACHE_HASH_SIZE]);
 void cache_store_u64(uint8_t bytes[8], uint64_t value); /* little endian */
 
+/* ---- key.c --------------------------------------------------------------------------------------------------- */
+
+/* One part as it is in every key material that has it; malloced, no data on lack of memory. */
+struct cache_bytes cache_key_part_bytes(const struct cache_key_part *part);
+
 /* ---- arena: the memory behind the pointers of an entry --------------------------------------------------------- */
 
 struct cache_arena;
@@ -99,6 +104,8 @@ bool cache_file_create(const struct cache_folder *folder, const char *name, char
 bool cache_identity_same_file(const struct cache_identity *a, const struct cache_identity *b);
 bool cache_identity_unchanged(const struct cache_identity *a, const struct cache_identity *b);
 bool cache_identity_of(const char *path, struct cache_identity *identity);
+/* Of the database and all files beside it that start with its name. */
+int64_t cache_folder_bytes(const struct cache_folder *folder);
 void cache_why(char why[CACHE_WHY_SIZE], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -107,6 +114,9 @@ void cache_why(char why[CACHE_WHY_SIZE], const char *format, ...) __attribute__(
  */
 bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],
                           char why[CACHE_WHY_SIZE]);
+
+/* Removes what was set aside, or counts it only; how many. */
+int64_t cache_aside_count(const struct cache_folder *folder, bool remove);
 
 /* ---- turn.c: locks in CACHE_LOCK_NAME, for a moment or while a kernel is compiled --------------------------------- */
 
@@ -143,7 +153,11 @@ enum cache_statement {
     CACHE_SQL_DELETE_AUX,
     CACHE_SQL_DELETE_USE,
     CACHE_SQL_OLDEST_WITH_AUX,
+    CACHE_SQL_OLDEST_FOREIGN,
     CACHE_SQL_OLDEST,
+    CACHE_SQL_COUNT_FOREIGN,
+    CACHE_SQL_COUNT_PARTS,
+    CACHE_SQL_PART_BYTES,
     CACHE_SQL_PAGE_COUNT,
     CACHE_SQL_FREE_PAGES,
     CACHE_SQL_PAGE_SIZE,
@@ -229,17 +243,25 @@ void cache_recency_written(struct cache_recency *recency, bool all);
 
 /* ---- handle.c --------------------------------------------------------------------------------------------------- */
 
+/* How far the passes of one eviction have come. */
+struct cache_eviction {
+    int stage;    /* of evict.c */
+    int64_t from; /* entries used before this have nothing left for this stage */
+};
+
 struct cache_text;
 
 struct cache {
     pthread_mutex_t mutex;
-    atomic_ullong bad; /* entries that failed their checks */
+    atomic_ullong bad;     /* entries that failed their checks */
+    atomic_ullong evicted; /* entries that had to make room */
     _Atomic(const char *) state;
     struct cache_text *states; /* every state there was, so that a borrowed string stays valid */
 
     char *dir, *path;
     bool read_only;
     int64_t limit;
+    struct cache_bytes version; /* the part of the key material as it is stored; owned */
     void (*log)(int level, const char *line, void *user);
     void *log_user;
 
@@ -254,6 +276,7 @@ struct cache {
     unsigned said; /* bits of enum cache_said */
     struct cache_recency recency;
     bool evicting; /* a pass ran out of time above the target */
+    struct cache_eviction eviction;
 };
 
 enum cache_said {
@@ -282,6 +305,12 @@ void cache_say(struct cache *cache, int level, const char *format, ...) __attrib
 
 /* Inside, after a commit: one pass of bounded time towards the size limit. */
 void cache_evict(struct cache *cache, int64_t keep_id);
+/* Inside: all of it, however long that takes. An SQLite error. */
+int cache_evict_fully(struct cache *cache, int64_t limit);
+/* Inside, after SQLITE_FULL: frees a little where that is possible without room. False: nothing was freed. */
+bool cache_make_room(struct cache *cache);
+/* Inside: removes rows that belong to no entry. An SQLite error. */
+int cache_sweep(struct cache *cache);
 int cache_used_bytes(struct cache_database *database, int64_t *bytes);
 /* Inside: the entry with all its checks. A bad one is removed. */
 enum cache_result cache_read(struct cache *cache, const struct cache_key *key, const struct cache_bytes *material,

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE /* mknodat, S_ISVTX, struct statfs */
 #include "cache/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -316,4 +317,26 @@ bool cache_identity_unchanged(const struct cache_identity *a, const struct cache
 {
     return cache_identity_same_file(a, b) && a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
            a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+int64_t cache_folder_bytes(const struct cache_folder *folder)
+{
+    int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return 0;
+    }
+    int64_t bytes = 0;
+    for (const struct dirent *entry = readdir(entries); entry; entry = readdir(entries)) {
+        struct stat status;
+        if (strncmp(entry->d_name, CACHE_FILE_NAME, sizeof CACHE_FILE_NAME - 1) == 0 &&
+            fstatat(folder->fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+            bytes += (int64_t)status.st_size;
+        }
+    }
+    (void)closedir(entries);
+    return bytes;
 }

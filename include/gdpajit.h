@@ -423,6 +423,7 @@ typedef struct gdpa_stats {
     uint64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches;
     uint64_t generate_ns, compile_ns, load_ns; /* summed */
     uint64_t process_waits;                    /* for a kernel that another process compiled; `waits`: another thread */
+    uint64_t evictions;                        /* entries of the disk cache that had to make room */
 } gdpa_stats;
 GDPA_API gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats);
 
@@ -567,13 +568,28 @@ typedef struct gdpa_cache_summary {
     const char *path;  /* of the database; "" when there is none. Lives as long as the context */
     const char *state; /* "read-write", "read-only" or why there is none */
     int64_t entries, bytes, limit_bytes;
+    int64_t foreign_entries; /* made by another version of this library */
+    int64_t part_bytes;      /* of sources, PTX, logs and plans, which go first when there is too much */
+    int64_t file_bytes;      /* on the disk, with log and files set aside */
+    int64_t set_aside;       /* damaged databases, renamed and kept for a look */
 } gdpa_cache_summary;
 
-/* All four return GDPA_E_CACHE when there is no usable cache, with the reason. Since 0.1. */
+typedef struct gdpa_cache_gc_report {
+    size_t size;
+    int64_t entries, parts, set_aside; /* removed: entries; their sources, PTX, logs, plans; damaged databases */
+    int64_t bytes_before, bytes_after; /* on the disk */
+} gdpa_cache_gc_report;
+
+/* All of these return GDPA_E_CACHE when there is no usable cache, with the reason. Since 0.1. */
 GDPA_API gdpa_status gdpa_cache_list(gdpa_ctx *ctx, gdpa_cache_fn visit, void *user);
 GDPA_API gdpa_status gdpa_cache_describe(gdpa_ctx *ctx, gdpa_cache_summary *summary);
 /* Re-checks every entry (hashes, key material, code format); removes bad ones. Counts may be NULL. */
 GDPA_API gdpa_status gdpa_cache_verify(gdpa_ctx *ctx, int64_t *good, int64_t *bad);
+/*
+ * Does at once what stores do in small steps: evicts above limit_bytes (0: the limit of the context) down to 80 % of it,
+ * removes what belongs to no entry, gives free space back to the file system. report may be NULL.
+ */
+GDPA_API gdpa_status gdpa_cache_gc(gdpa_ctx *ctx, int64_t limit_bytes, gdpa_cache_gc_report *report);
 /* Removes one entry by key, or all when key is NULL. *removed may be NULL. GDPA_E_NOT_FOUND for an unknown key. */
 GDPA_API gdpa_status gdpa_cache_remove(gdpa_ctx *ctx, const char *key, int64_t *removed);
 /* Copies an artifact of a stored entry, by key or unique prefix of key or name. Buffer rules of gdpa_kernel_artifact. */

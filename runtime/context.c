@@ -2,6 +2,7 @@
  * Contexts: options and environment become settings; cache, compiler and driver are opened when first asked for.
  */
 #include "runtime/context.h"
+#include "gen/assemble.h"
 #include "runtime/kernel.h"
 #include "runtime/structs.h"
 
@@ -291,21 +292,21 @@ gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
 {
     FAIL_IF(ctx == NULL || stats == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "stats");
     const struct counters *from = &ctx->counters;
-    const gdpa_stats own = {
-        .size = sizeof own,
-        .memory_hits = atomic_load(&from->memory_hits),
-        .disk_hits = atomic_load(&from->disk_hits),
-        .compiles = atomic_load(&from->compiles),
-        .compile_failures = atomic_load(&from->compile_failures),
-        .waits = atomic_load(&from->waits),
-        .bad_entries =
-            atomic_load(&from->bad_entries) +
-            (atomic_load(&ctx->cache_opening.done) && ctx->cache != NULL ? cache_bad_entries(ctx->cache) : 0),
-        .launches = atomic_load(&from->launches),
-        .generate_ns = atomic_load(&from->generate_ns),
-        .compile_ns = atomic_load(&from->compile_ns),
-        .load_ns = atomic_load(&from->load_ns),
-        .process_waits = atomic_load(&from->process_waits)};
+    const struct cache *cache = atomic_load(&ctx->cache_opening.done) ? ctx->cache : NULL;
+    const gdpa_stats own = {.size = sizeof own,
+                            .memory_hits = atomic_load(&from->memory_hits),
+                            .disk_hits = atomic_load(&from->disk_hits),
+                            .compiles = atomic_load(&from->compiles),
+                            .compile_failures = atomic_load(&from->compile_failures),
+                            .waits = atomic_load(&from->waits),
+                            .bad_entries =
+                                atomic_load(&from->bad_entries) + (cache != NULL ? cache_bad_entries(cache) : 0),
+                            .launches = atomic_load(&from->launches),
+                            .generate_ns = atomic_load(&from->generate_ns),
+                            .compile_ns = atomic_load(&from->compile_ns),
+                            .load_ns = atomic_load(&from->load_ns),
+                            .process_waits = atomic_load(&from->process_waits),
+                            .evictions = cache != NULL ? cache_evicted(cache) : 0};
     return struct_write(&rule_stats, &own, stats);
 }
 
@@ -348,11 +349,13 @@ static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
         log_write(&ctx->log, GDPA_LOG_WARN, LOG_CACHE, "kernels are kept in memory only: %s", text->text);
         return GDPA_E_CACHE;
     }
-    const struct cache_options options = {.dir = ctx->cache_dir.value,
-                                          .read_only = ctx->mode == GDPA_MODE_READONLY,
-                                          .limit_bytes = ctx->cache_limit,
-                                          .log = cache_line,
-                                          .log_user = ctx};
+    const struct cache_options options = {
+        .dir = ctx->cache_dir.value,
+        .read_only = ctx->mode == GDPA_MODE_READONLY,
+        .limit_bytes = ctx->cache_limit,
+        .version = {.label = "generator", .data = generator_id(), .size = strlen(generator_id())},
+        .log = cache_line,
+        .log_user = ctx};
     ctx->cache = cache_open(&options);
     return ctx->cache != NULL ? GDPA_OK : fail(text, GDPA_E_MEMORY, "no memory for the cache");
 }

@@ -100,7 +100,7 @@ static gdpa_status job_key(struct job *job)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s\n", options.list[i]);
     }
     const struct cache_key_part parts[] = {part("schema", KEY_SCHEMA),
-                                           part("generator", generator_id()),
+                                           part("generator", generator_id()), /* context.c tells the cache the same */
                                            {.label = "source", .data = job->source.text, .size = job->source.length},
                                            part("target", job->arch->target),
                                            part("kind", "cubin"),
