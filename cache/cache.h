@@ -72,6 +72,9 @@ struct cache_options {
     void *log_user;
 };
 
+/* Whether it is, or would be made, on a file system that machines share, or a machine and its guests. */
+bool cache_dir_is_network(const char *dir);
+
 /* Never NULL but on lack of memory: a cache that cannot be opened is one whose calls return CACHE_UNUSABLE. */
 struct cache *cache_open(const struct cache_options *options);
 void cache_close(struct cache *cache);

@@ -6,7 +6,7 @@
  * The database file is never opened here: closing any descriptor of it would drop the locks that SQLite holds on it in
  * this process.
  */
-#define _GNU_SOURCE /* mknodat, S_ISVTX, struct statfs */
+#define _GNU_SOURCE /* mknodat, O_PATH, S_ISVTX, struct statfs */
 #include "cache/internal.h"
 
 #include <dirent.h>
@@ -339,4 +339,27 @@ int64_t cache_folder_bytes(const struct cache_folder *folder)
     }
     (void)closedir(entries);
     return bytes;
+}
+
+bool cache_dir_is_network(const char *dir)
+{
+    char *path = strdup(dir);
+    if (!path) {
+        return false;
+    }
+    int fd;
+    while ((fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == ENOENT) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path) {
+            break;
+        }
+        *slash = '\0';
+    }
+    struct statfs file_system;
+    bool network = fd >= 0 && fstatfs(fd, &file_system) == 0 && cache_path_is_network((uint64_t)file_system.f_type);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(path);
+    return network;
 }

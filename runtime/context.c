@@ -3,6 +3,7 @@
  */
 #include "runtime/context.h"
 #include "gen/assemble.h"
+#include "runtime/cache_place.h"
 #include "runtime/kernel.h"
 #include "runtime/structs.h"
 
@@ -197,6 +198,7 @@ static void context_free(gdpa_ctx *ctx)
     pthread_mutex_destroy(&ctx->open_lock);
     pthread_mutex_destroy(&ctx->flight_lock);
     memory_free(&allocator, ctx->cache_dir.value);
+    memory_free(&allocator, ctx->cache_local);
     memory_free(&allocator, ctx->nvrtc_path.value);
     memory_free(&allocator, ctx->driver_path.value);
     env_deinit(&ctx->env, &allocator);
@@ -339,6 +341,22 @@ static void cache_line(int level, const char *line, void *user)
     log_write(&ctx->log, (gdpa_log_level)level, LOG_CACHE, "%s", line);
 }
 
+/* A folder that somebody named is used; the one that nobody named only where that is wise. */
+static const char *cache_folder(gdpa_ctx *ctx)
+{
+    if (strcmp(ctx->cache_dir.origin, "default") == 0) {
+        ctx->cache_local = cache_place_local(ctx->cache_dir.value, &ctx->env, &ctx->allocator);
+    }
+    if (ctx->cache_local == NULL) {
+        return ctx->cache_dir.value;
+    }
+    log_write(&ctx->log, GDPA_LOG_INFO, LOG_CACHE,
+              "%s is on a network file system: kernels are kept in %s on this machine instead. Name a folder with "
+              "GDPAJIT_CACHE_DIR to have them there whatever it is on",
+              ctx->cache_dir.value, ctx->cache_local);
+    return ctx->cache_local;
+}
+
 static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
 {
     if (ctx->mode == GDPA_MODE_OFF) {
@@ -350,7 +368,7 @@ static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
         return GDPA_E_CACHE;
     }
     const struct cache_options options = {
-        .dir = ctx->cache_dir.value,
+        .dir = cache_folder(ctx),
         .read_only = ctx->mode == GDPA_MODE_READONLY,
         .limit_bytes = ctx->cache_limit,
         .version = {.label = "generator", .data = generator_id(), .size = strlen(generator_id())},

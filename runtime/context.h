@@ -39,6 +39,7 @@ struct gdpa_ctx {
     atomic_int references; /* 1 for the caller, 1 for every kernel that somebody holds */
     int mode;              /* gdpa_mode, never DEFAULT */
     const char *mode_origin;
+    char *cache_local; /* the folder in place of cache_dir, set when the cache is opened; NULL: that itself */
     struct setting cache_dir, nvrtc_path, driver_path;
     int64_t cache_limit, cache_wait_ns;
     struct env env;

@@ -20,6 +20,7 @@ const struct env_row env_rows[ENV_COUNT] = {
 #undef ENV
     {"XDG_CACHE_HOME", "HOME/.cache", "folder of all caches of the user"},
     {"HOME", "none", "home folder of the user"},
+    {"TMPDIR", "/var/tmp, else /tmp", "folder for temporary files"},
     {"CUDA_HOME", "none", "folder of a CUDA toolkit"},
     {"CUDA_PATH", "none", "folder of a CUDA toolkit"},
 };

@@ -14,6 +14,7 @@ enum env_id {
     ENV_OWN_COUNT,
     ENV_XDG_CACHE_HOME = ENV_OWN_COUNT,
     ENV_HOME,
+    ENV_TMPDIR,
     ENV_CUDA_HOME,
     ENV_CUDA_PATH,
     ENV_COUNT
