@@ -45,7 +45,10 @@ static void remember(const char *path, int64_t offset, size_t size)
 {
     struct stat status;
     int fd = open(path, O_RDONLY);
-    assert_true(fd >= 0 && fstat(fd, &status) == 0);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        fail_msg("cannot read %s", path);
+        return;
+    }
     int64_t kept = offset >= status.st_size ? 0 : status.st_size - offset;
     kept = kept > (int64_t)size ? (int64_t)size : kept;
     struct undo *undo = malloc(sizeof *undo + (size_t)kept);
