@@ -114,6 +114,29 @@ static void on_a_full_disk_it_ends_and_says_so(void **state)
     cache_close(cache);
 }
 
+static void a_full_disk_while_evicting_ends_the_writing_without_a_loop(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache *cache = fixture_open(fixture);
+    fill(cache, 30, 20000);
+    cache_close(cache);
+    for (int64_t n = 0; n < 40; n++) { /* at any write of the store and of the pass after it */
+        struct cache_options options = fixture_options(fixture);
+        options.limit_bytes = 100000;
+        fixture_forget_log(fixture);
+        cache = cache_open(&options);
+        fault_plan = (struct fault_plan){FAULT_WRITE, n, true, SQLITE_FULL, false};
+        (void)sample_put(cache, 1000 + (unsigned)n, 20000);
+        bool met = fault_plan.met;
+        fault_plan.met = false;
+        (void)sample_put(cache, 2000 + (unsigned)n, 20000);
+        assert_true(!met || !fault_plan.met || strcmp(cache_state(cache), "read-write") == 0);
+        fault_plan.countdown = -1;
+        assert_true(fixture->warnings <= 1);
+        cache_close(cache);
+    }
+}
+
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, fixture_setup_in_memory, fixture_teardown)
 
 int main(void)
@@ -124,6 +147,7 @@ int main(void)
         WITH_FIXTURE(a_limit_is_reached_at_once_and_the_file_gets_shorter),
         WITH_FIXTURE(strays_and_databases_that_were_set_aside_go),
         WITH_FIXTURE(what_cannot_be_written_is_not_cleaned_and_says_why),
+        WITH_FIXTURE(a_full_disk_while_evicting_ends_the_writing_without_a_loop),
         WITH_FIXTURE(on_a_full_disk_it_ends_and_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,15 @@
 /*
- * Power cuts: at a random write everything stops, and of what was written since the last sync some or all is lost. The
- * next process opens what is left; lost entries are misses, and no bytes are ever wrong.
+ * Power cuts: at a random write everything stops, and of what was written since the last sync some or all is lost. And
+ * processes that are killed in the middle of a write. The next process opens what is left; lost entries are misses, and no
+ * bytes are ever wrong.
  *
- * Longer runs: GDPAJIT_TEST_CUTS (300 by default, 40 with a sanitizer).
+ * Longer runs: GDPAJIT_TEST_CUTS (300 by default, 40 with a sanitizer), GDPAJIT_TEST_KILLS (150 and 40).
  */
 #include "tests/support/cache_faults.h"
 #include "tests/support/cache_file_system.h"
 #include "tests/support/cache_fixture.h"
+
+#include <signal.h>
 
 #define CODE_SIZE ((size_t)20000)
 #define ENTRIES 12
@@ -70,12 +73,61 @@ static void after_a_power_cut_entries_are_whole_or_absent(void **state)
     assert_true(hits > cuts * ENTRIES / 2);
 }
 
+/* ---- Killed in a write -------------------------------------------------------------------------------------------- */
+
+static int work_to_the_end(struct fixture *fixture)
+{
+    uint64_t random = 5;
+    fault_plan.operation = FAULT_WRITE;
+    fault_plan.lasting = false;
+    fault_plan.code = FAULT_KILL;
+    work(fixture, &random);
+    return 0;
+}
+
+static void killed_in_the_middle_of_any_write_an_entry_is_whole_or_absent(void **state)
+{
+    struct fixture *fixture = *state;
+    const unsigned kills = number_from_environment("GDPAJIT_TEST_KILLS", INSTRUMENTED ? 40 : 150);
+    unsigned killed = 0, hits = 0;
+    int64_t write = 0; /* the one that is not finished; from the start again when there are no more */
+    for (unsigned round = 0; killed < kills; round++) {
+        file_system_type = round % 4 == 3 ? NETWORK_FILE_SYSTEM : LOCAL_FILE_SYSTEM;
+        if (round % 8 == 0) {
+            fixture_forget_folder(fixture); /* the tables are made anew */
+        }
+        fault_plan.countdown = write;
+        int code = in_child(work_to_the_end, fixture, false);
+        fault_plan.countdown = -1;
+        assert_true(code == 0 || code == 1000 + SIGKILL);
+        killed += code != 0;
+        write = code == 0 ? 0 : write + 1;
+        struct cache *cache = fixture_open(fixture);
+        for (unsigned i = 0; i < 2 * ENTRIES; i++) {
+            enum cache_result result = sample_get(cache, i, CODE_SIZE, NULL);
+            assert_true(result == CACHE_OK || result == CACHE_MISS);
+            hits += result == CACHE_OK;
+        }
+        assert_int_equal(cache_bad_entries(cache), 0);
+        assert_string_equal(cache_state(cache), "read-write");
+        assert_int_equal(fixture_sql(fixture, "SELECT count(*) FROM kernel WHERE id NOT IN (SELECT id FROM code)"), 0);
+        cache_close(cache);
+        assert_int_equal(count_names(fixture->dir, CACHE_FILE_NAME ".damaged-"), 0);
+    }
+    file_system_type = LOCAL_FILE_SYSTEM;
+    assert_int_equal(fixture->lines, 0);
+    print_message("# %u processes killed in a write, %u hits after it, no bad entry\n", killed, hits);
+    assert_true(hits > 0);
+}
+
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, fixture_setup_in_memory, fixture_teardown)
+
 int main(void)
 {
     faults_install();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(after_a_power_cut_entries_are_whole_or_absent, fixture_setup_in_memory,
-                                        fixture_teardown),
+        WITH_FIXTURE(after_a_power_cut_entries_are_whole_or_absent),
+        WITH_FIXTURE(killed_in_the_middle_of_any_write_an_entry_is_whole_or_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "tests/support/cache_fixture.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 const char *const fault_names[FAULT_OPERATIONS] = {"open", "read", "write",  "sync",       "truncate",
@@ -164,7 +165,14 @@ static int faulty_write(sqlite3_file *file, const void *bytes, int amount, sqlit
     if (!power_change(path_of(file), offset, (size_t)amount)) {
         return SQLITE_IOERR_WRITE;
     }
-    return fails(FAULT_WRITE) ? fault_plan.code : CALL(file, xWrite, bytes, amount, offset);
+    if (!fails(FAULT_WRITE)) {
+        return CALL(file, xWrite, bytes, amount, offset);
+    }
+    if (fault_plan.code == FAULT_KILL) {
+        (void)CALL(file, xWrite, bytes, amount / 2, offset);
+        (void)raise(SIGKILL);
+    }
+    return fault_plan.code;
 }
 
 static int faulty_truncate(sqlite3_file *file, sqlite3_int64 size)

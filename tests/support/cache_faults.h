@@ -22,13 +22,15 @@ enum fault_operation {
     FAULT_OPERATIONS
 };
 
+#define FAULT_KILL (-9)
+
 extern const char *const fault_names[FAULT_OPERATIONS];
 
 struct fault_plan {
     enum fault_operation operation;
     int64_t countdown; /* calls until the fault; negative: no fault planned */
     bool lasting;
-    int code; /* of a write that fails */
+    int code; /* of a write that fails; FAULT_KILL: half of it is written and the process killed */
     bool met;
 };
 
