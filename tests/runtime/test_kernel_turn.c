@@ -24,6 +24,7 @@ struct board {
 };
 
 static struct board *board;
+static unsigned rounds, kills; /* from the environment, which fakes_load clears */
 
 static int board_make(void **state)
 {
@@ -145,7 +146,6 @@ static double race(const gdpa_ctx_options *options, int processes, int count)
 static void two_processes_and_one_cold_kernel_are_one_compile(void **state)
 {
     (void)state;
-    const unsigned rounds = number_from_environment("GDPAJIT_TEST_ROUNDS", INSTRUMENTED ? 10 : 30);
     long waits = 0;
     for (unsigned round = 0; round < rounds; round++) {
         char *folder = scratch_make();
@@ -394,12 +394,11 @@ static void two_contexts_of_one_process_compile_once_as_well(void **state)
 static void after_kills_at_any_moment_no_entry_is_bad_and_the_next_process_goes_on(void **state)
 {
     (void)state;
-    const unsigned kills = number_from_environment("GDPAJIT_TEST_KILLS", INSTRUMENTED ? 15 : 40);
     uint64_t random = 7;
     unsigned finished = 0;
     char *folder = NULL;
     for (unsigned i = 0; i < kills; i++) {
-        if (i % 10 == 0) { /* cold again: else all is stored soon */
+        if (i % 3 == 0) { /* cold again: else all is stored soon */
             if (folder != NULL) {
                 scratch_remove(folder);
             }
@@ -435,6 +434,8 @@ static void after_kills_at_any_moment_no_entry_is_bad_and_the_next_process_goes_
 
 int main(void)
 {
+    rounds = number_from_environment("GDPAJIT_TEST_ROUNDS", INSTRUMENTED ? 10 : 30);
+    kills = number_from_environment("GDPAJIT_TEST_KILLS", INSTRUMENTED ? 15 : 40);
     const struct CMUnitTest tests[] = {
         TEST(two_processes_and_one_cold_kernel_are_one_compile),
         TEST(eight_processes_and_thirty_cold_kernels_are_thirty_compiles_in_the_time_of_one),
