@@ -65,6 +65,7 @@ struct cache_entry {
 struct cache_options {
     const char *dir; /* folder; made with 0700 when absent. The file name carries the schema number */
     bool read_only;
+    bool shared;         /* members of the folder's group may write it, and so decide what runs here */
     int64_t limit_bytes; /* 0: no limit */
     /* Entries whose key material lacks this part are of other versions: the first to be evicted. No data: none are. */
     struct cache_key_part version;

@@ -36,7 +36,7 @@ static void look_at_folder(struct cache *cache, bool remove, int64_t *bytes, int
     struct cache_folder folder;
     *bytes = 0;
     *set_aside = 0;
-    if (cache_folder_open(cache->dir, false, &folder, why)) {
+    if (cache_folder_open_as(cache->dir, false, cache->shared, &folder, why)) {
         *bytes = cache_folder_bytes(&folder);
         *set_aside = cache_aside_count(&folder, remove);
         cache_folder_close(&folder);

@@ -163,7 +163,7 @@ static bool open_database(struct cache *cache, int busy_ms)
     if (cache->given_up) {
         return false;
     }
-    if (!cache_folder_open(cache->dir, !cache->read_only, &folder, why)) {
+    if (!cache_folder_open_as(cache->dir, !cache->read_only, cache->shared, &folder, why)) {
         set_unusable(cache, CACHE_LOG_WARN, why);
         return false;
     }
@@ -192,6 +192,7 @@ static bool open_database(struct cache *cache, int busy_ms)
 static bool copy_options(struct cache *cache, const struct cache_options *options)
 {
     cache->read_only = options->read_only;
+    cache->shared = options->shared;
     cache->limit = options->limit_bytes > 0 ? options->limit_bytes : 0;
     cache->log = options->log;
     cache->log_user = options->log_user;
@@ -386,7 +387,7 @@ static void replace_damaged(struct cache *cache, int error, const char *doing)
         return;
     }
     struct cache_folder folder;
-    if (!cache_folder_open(cache->dir, true, &folder, problem)) {
+    if (!cache_folder_open_as(cache->dir, true, cache->shared, &folder, problem)) {
         set_unusable(cache, CACHE_LOG_WARN, problem);
         return;
     }

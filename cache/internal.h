@@ -78,6 +78,7 @@ struct cache_folder {
     int fd;
     char *path;    /* without symbolic links */
     bool writable; /* by this process */
+    bool shared;   /* what is made here can be written by the group */
     bool network;  /* shared memory and locks cannot be relied on */
 };
 
@@ -96,6 +97,9 @@ char *cache_path_make(const char *dir);
 bool cache_path_is_network(uint64_t file_system_type);
 /* Makes the folder (0700) and its parents when asked to. On false, `why` says what is wrong with it. */
 bool cache_folder_open(const char *dir, bool create, struct cache_folder *folder, char why[CACHE_WHY_SIZE]);
+/* With `shared` a folder and files that a group of this process can write are accepted, whoever of it made them. */
+bool cache_folder_open_as(const char *dir, bool create, bool shared, struct cache_folder *folder,
+                          char why[CACHE_WHY_SIZE]);
 void cache_folder_close(struct cache_folder *folder);
 enum cache_file_state cache_file_check(const struct cache_folder *folder, const char *name,
                                        struct cache_identity *identity, char why[CACHE_WHY_SIZE]);
@@ -259,7 +263,7 @@ struct cache {
     struct cache_text *states; /* every state there was, so that a borrowed string stays valid */
 
     char *dir, *path;
-    bool read_only;
+    bool read_only, shared;
     int64_t limit;
     struct cache_bytes version; /* the part of the key material as it is stored; owned */
     void (*log)(int level, const char *line, void *user);

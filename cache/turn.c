@@ -28,6 +28,9 @@ int cache_lock_open(const struct cache_folder *folder, char why[CACHE_WHY_SIZE])
         return -1;
     }
     struct stat status;
+    if (fstat(fd, &status) == 0 && folder->shared && status.st_uid == geteuid()) {
+        (void)fchmod(fd, 0660);
+    }
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
         cache_why(why, "%s/%s is not a regular file; remove it", folder->path, CACHE_LOCK_NAME);
         (void)close(fd);
@@ -126,7 +129,7 @@ static bool open_turn(struct cache *cache, struct cache_turn *turn)
     char why[CACHE_WHY_SIZE];
     struct cache_folder folder;
     int fd = -1;
-    if (cache_folder_open(cache->dir, false, &folder, why)) {
+    if (cache_folder_open_as(cache->dir, false, cache->shared, &folder, why)) {
         fd = cache_lock_open(&folder, why);
         cache_folder_close(&folder);
     }

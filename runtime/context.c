@@ -104,6 +104,15 @@ static gdpa_status cache_wait_set(gdpa_ctx *ctx, int32_t wanted)
     return GDPA_OK;
 }
 
+static gdpa_status cache_shared_set(gdpa_ctx *ctx)
+{
+    const char *text = ctx->env.values[ENV_CACHE_SHARED];
+    ctx->cache_shared = text != NULL && strcmp(text, "yes") == 0;
+    FAIL_IF(text != NULL && !ctx->cache_shared && strcmp(text, "no") != 0, GDPA_E_ARGUMENT,
+            "GDPAJIT_CACHE_SHARED is \"%s\"; legal are yes and no", text);
+    return GDPA_OK;
+}
+
 static gdpa_status log_set(gdpa_ctx *ctx, const gdpa_ctx_options *options)
 {
     log_init(&ctx->log);
@@ -159,6 +168,7 @@ static gdpa_status settings_read(gdpa_ctx *ctx, const gdpa_ctx_options *options)
     TRY(mode_set(ctx, options->mode));
     TRY(cache_limit_set(ctx, options->cache_limit_bytes));
     TRY(cache_wait_set(ctx, options->cache_wait_s));
+    TRY(cache_shared_set(ctx));
     TRY(path_set(ctx, &ctx->cache_dir, options->cache_dir, "gdpa_ctx_options.cache_dir", ENV_CACHE_DIR));
     TRY(cache_dir_default(ctx));
     TRY(path_set(ctx, &ctx->nvrtc_path, options->nvrtc_path, "gdpa_ctx_options.nvrtc_path", ENV_NVRTC));
@@ -370,6 +380,7 @@ static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
     const struct cache_options options = {
         .dir = cache_folder(ctx),
         .read_only = ctx->mode == GDPA_MODE_READONLY,
+        .shared = ctx->cache_shared,
         .limit_bytes = ctx->cache_limit,
         .version = {.label = "generator", .data = generator_id(), .size = strlen(generator_id())},
         .log = cache_line,

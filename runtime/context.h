@@ -41,6 +41,7 @@ struct gdpa_ctx {
     const char *mode_origin;
     char *cache_local; /* the folder in place of cache_dir, set when the cache is opened; NULL: that itself */
     struct setting cache_dir, nvrtc_path, driver_path;
+    bool cache_shared;
     int64_t cache_limit, cache_wait_ns;
     struct env env;
     struct log log;

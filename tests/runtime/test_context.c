@@ -97,6 +97,7 @@ static void every_bad_variable_is_refused_by_name_and_value(void **state)
     } cases[] = {{"GDPAJIT_MODE", "stric", "GDPAJIT_MODE is \"stric\"; legal are auto, readonly, strict and off"},
                  {"GDPAJIT_MODE", "default", "GDPAJIT_MODE is \"default\""},
                  {"GDPAJIT_CACHE_LIMIT", "lots", "GDPAJIT_CACHE_LIMIT is \"lots\"; it must be a number of bytes"},
+                 {"GDPAJIT_CACHE_SHARED", "1", "GDPAJIT_CACHE_SHARED is \"1\"; legal are yes and no"},
                  {"GDPAJIT_CACHE_WAIT", "-1", "GDPAJIT_CACHE_WAIT is \"-1\"; it must be a number of seconds"},
                  {"GDPAJIT_CACHE_WAIT", "2m", "GDPAJIT_CACHE_WAIT is \"2m\""},
                  {"GDPAJIT_LOG", "warn,cache=all", "GDPAJIT_LOG is \"warn,cache=all\": log level \"all\""}};
