@@ -105,6 +105,8 @@ struct cache_details {
     int64_t part_bytes;      /* of sources, PTX, logs and plans, as stored */
     int64_t file_bytes;      /* of the database, its log and what was set aside */
     int64_t set_aside;       /* damaged databases */
+    bool network;            /* a file system that machines share */
+    int locks;               /* 1: turns work here; 0: they do not; -1: not tried, nothing can be stored */
 };
 enum cache_result cache_describe(struct cache *cache, struct cache_details *details);
 

@@ -4,7 +4,9 @@
  */
 #include "cache/internal.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define VACUUM_STEP "PRAGMA incremental_vacuum(1024)"
 
@@ -28,6 +30,30 @@ static int count_foreign(struct cache *cache, int64_t *count)
     (void)sqlite3_reset(statement);
     (void)sqlite3_clear_bindings(statement);
     return error;
+}
+
+static int try_lock(const struct cache_folder *folder)
+{
+    char why[CACHE_WHY_SIZE];
+    int fd = cache_lock_open(folder, why);
+    int error = fd >= 0 ? cache_lock_try(fd, CACHE_LOCK_TRIAL) : ENOLCK;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return error == 0 || error == EAGAIN; /* another process may be trying */
+}
+
+static void look_at_place(struct cache *cache, struct cache_details *details)
+{
+    char why[CACHE_WHY_SIZE];
+    struct cache_folder folder;
+    details->network = cache->database.network;
+    details->locks = -1;
+    if (!cache->database.read_only && !cache->writes_off &&
+        cache_folder_open_as(cache->dir, false, cache->shared, &folder, why)) {
+        details->locks = try_lock(&folder);
+        cache_folder_close(&folder);
+    }
 }
 
 static void look_at_folder(struct cache *cache, bool remove, int64_t *bytes, int64_t *set_aside)
@@ -54,6 +80,7 @@ enum cache_result cache_describe(struct cache *cache, struct cache_details *deta
         error = cache_database_number(&cache->database, CACHE_SQL_PART_BYTES, &found.part_bytes);
     }
     look_at_folder(cache, false, &found.file_bytes, &found.set_aside);
+    look_at_place(cache, &found);
     enum cache_result result = CACHE_OK;
     if (error != SQLITE_OK) {
         result =

@@ -125,6 +125,7 @@ int64_t cache_aside_count(const struct cache_folder *folder, bool remove);
 /* ---- turn.c: locks in CACHE_LOCK_NAME, for a moment or while a kernel is compiled --------------------------------- */
 
 #define CACHE_LOCK_MAINTENANCE ((off_t)1 << 62) /* offsets below it are those of keys */
+#define CACHE_LOCK_TRIAL (CACHE_LOCK_MAINTENANCE + 1)
 
 /* The side file, made when absent; -1 when it cannot be had, with the reason. */
 int cache_lock_open(const struct cache_folder *folder, char why[CACHE_WHY_SIZE]);

@@ -572,6 +572,8 @@ typedef struct gdpa_cache_summary {
     int64_t part_bytes;      /* of sources, PTX, logs and plans, which go first when there is too much */
     int64_t file_bytes;      /* on the disk, with log and files set aside */
     int64_t set_aside;       /* damaged databases, renamed and kept for a look */
+    int32_t network;         /* 1: on a file system that machines share */
+    int32_t locks; /* 1: processes wait for each other's compiles; 0: they cannot here; -1: nothing can be stored */
 } gdpa_cache_summary;
 
 typedef struct gdpa_cache_gc_report {

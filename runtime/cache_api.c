@@ -76,13 +76,15 @@ gdpa_status gdpa_cache_describe(gdpa_ctx *ctx, gdpa_cache_summary *summary)
     gdpa_cache_summary own = {
         .size = sizeof own, .path = cache != NULL ? cache_path(cache) : "", .limit_bytes = ctx->cache_limit};
     if (cache != NULL) {
-        struct cache_details details = {.part_bytes = 0};
+        struct cache_details details = {.locks = -1};
         cache_totals(cache, &own.entries, &own.bytes, &own.limit_bytes);
         cache_describe(cache, &details);
         own.foreign_entries = details.foreign_entries;
         own.part_bytes = details.part_bytes;
         own.file_bytes = details.file_bytes;
         own.set_aside = details.set_aside;
+        own.network = details.network;
+        own.locks = details.locks;
     }
     own.state = context_cache_absence(ctx);
     return struct_write(&rule_cache_summary, &own, summary);

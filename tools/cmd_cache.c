@@ -59,6 +59,8 @@ static int stats(struct tool *tool)
         json_set_integer(report, "file_bytes", summary.file_bytes);
         json_set_integer(report, "foreign_entries", summary.foreign_entries);
         json_set_integer(report, "set_aside", summary.set_aside);
+        json_set_text(report, "file_system", summary.network ? "network" : "local");
+        json_set_text(report, "locks", summary.locks < 0 ? NULL : summary.locks > 0 ? "yes" : "no");
         json_print(stdout, report);
         return EXIT_DONE;
     }
@@ -66,7 +68,8 @@ static int stats(struct tool *tool)
            (long long)summary.entries, (long long)summary.foreign_entries);
     printf("bytes    %lld, %lld of them sources, PTX, logs and plans\n", (long long)summary.bytes,
            (long long)summary.part_bytes);
-    printf("on disk  %lld\n", (long long)summary.file_bytes);
+    printf("on disk  %lld, %s file system%s\n", (long long)summary.file_bytes, summary.network ? "network" : "local",
+           summary.locks == 0 ? " without locks: every process compiles for itself" : "");
     if (summary.set_aside > 0) {
         printf("aside    %lld damaged %s; `gdpa-jit cache gc` removes %s\n", (long long)summary.set_aside,
                summary.set_aside == 1 ? "database" : "databases", summary.set_aside == 1 ? "it" : "them");

@@ -69,6 +69,8 @@ static void strays_and_databases_that_were_set_aside_go(void **state)
     file_write(aside, "damaged", 7);
     assert_int_equal(cache_describe(cache, &details), CACHE_OK);
     assert_int_equal(details.set_aside, 1);
+    assert_int_equal(details.locks, 1);
+    assert_false(details.network);
     assert_true(details.part_bytes > 0);
     assert_true(details.file_bytes >= size_of(fixture->file) + 7);
     assert_int_equal(cache_gc(cache, 0, &report), CACHE_OK);

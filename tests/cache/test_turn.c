@@ -142,6 +142,9 @@ static void without_locks_nobody_waits_and_it_is_said_once(void **state)
         lock_error = errors[i];
         assert_int_equal(cache_turn_try(cache, &key, &turn), CACHE_TURN_NONE);
         assert_int_equal(cache_turn_try(cache, &key, &turn), CACHE_TURN_NONE);
+        struct cache_details details;
+        assert_int_equal(cache_describe(cache, &details), CACHE_OK);
+        assert_int_equal(details.locks, 0);
         lock_error = 0;
         cache_turn_end(&turn);
         assert_int_equal(fixture->lines, 1);

@@ -130,6 +130,8 @@ static void cleaning_up_brings_the_cache_below_the_limit(void **state)
     assert_int_equal(summary.entries, 3);
     assert_int_equal(summary.foreign_entries, 0);
     assert_int_equal(summary.set_aside, 0);
+    assert_int_equal(summary.network, 0);
+    assert_int_equal(summary.locks, 1);
     assert_true(summary.part_bytes > 0 && summary.file_bytes >= summary.bytes);
     expect_ok(gdpa_cache_gc(ctx, 1, &report));
     assert_int_equal(report.entries, 3);
