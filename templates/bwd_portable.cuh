@@ -62,8 +62,7 @@ constexpr int kDqRowTiles = kBlockM % 32 == 0 && kWarps % (kBlockM / 32) == 0 ? 
 constexpr int kDqRowWarps = kBlockM / (16 * kDqRowTiles);
 constexpr int kDqColumnWarps = kWarps / kDqRowWarps;
 constexpr int kDqGroups = (kDepthGroups + kDqColumnWarps - 1) / kDqColumnWarps;
-constexpr int kDqMost = 4 / kDqRowTiles; // groups in registers at a time
-constexpr int kDqChunk = kDqGroups <= kDqMost ? kDqGroups : kDqGroups % kDqMost == 0 ? kDqMost : kDqGroups % 2 == 0 ? 2 : 1;
+constexpr int kDqChunk = kDqGroups * kDqRowTiles <= 6 ? kDqGroups : kDqGroups % 2 == 0 ? 2 : 1; // in registers at a time
 static_assert(kDqRowWarps * kDqColumnWarps == kWarps, "each warp has its part of dQ");
 
 using ScoreFragments = float[kKeyTiles][kSliceM / 8][4];
@@ -311,6 +310,7 @@ __device__ inline void compute_dq(const ScoreTile &gradients, const KeyTile &key
 {
     const uint32_t first_row = warp % kDqRowWarps * (16 * kDqRowTiles);
     const uint32_t end_group = (warp / kDqRowWarps + 1) * kDqGroups;
+#pragma unroll 1
     for (uint32_t group = end_group - kDqGroups; group < end_group && group < kDepthGroups; group += kDqChunk) {
         DqSums sums = {};
 #pragma unroll
