@@ -70,7 +70,7 @@ CACHE_OBJECTS := $(call objects_of,$(wildcard cache/*.c))
 RUNTIME_OBJECTS := $(call objects_of,$(wildcard runtime/*.c))
 LIBRARY_OBJECTS := $(RUNTIME_OBJECTS) $(CACHE_OBJECTS) $(GEN_OBJECTS)
 TOOLS_OBJECTS := $(call objects_of,$(filter-out tools/main.c,$(wildcard tools/*.c)))
-TEMPLATES := $(sort $(wildcard templates/*.cuh templates/*.h templates/*/*.cuh))
+TEMPLATES := $(sort $(wildcard templates/*.cuh templates/*.h templates/*/*.cuh templates/*/*/*.cuh))
 TABLES := $(sort $(wildcard gen/*.def))
 
 LIBRARY_ARCHIVES := $(BUILD)/libruntime.a $(BUILD)/libcache.a $(BUILD)/libgen.a

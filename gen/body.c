@@ -129,6 +129,17 @@ static void include_path(const struct assembly *assembly, const struct template_
         if (template_find(assembly->set, path, strlen(path)) == NULL) {
             snprintf(path, PATH_SIZE, "activation/pair.cuh");
         }
+    } else if (file_is(line, "packed_pair.cuh")) {
+        snprintf(path, PATH_SIZE, "activation/packed_pair/%s.cuh", activation_find(assembly->spec->activation)->file);
+        if (template_find(assembly->set, path, strlen(path)) == NULL) {
+            snprintf(path, PATH_SIZE, "activation/packed_pair.cuh");
+        }
+    } else if (file_is(line, "wgmma_queries.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_m);
+    } else if (file_is(line, "wgmma_depth.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->depth_columns);
+    } else if (file_is(line, "wgmma_share.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->share_columns);
     } else if (file_is(line, "wgmma_keys.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n);
     } else if (file_is(line, "wgmma_values.cuh")) {

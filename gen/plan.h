@@ -9,7 +9,7 @@
 
 enum kernel_family {
     KERNEL_FAMILY_PORTABLE = GDPA_FAMILY_PORTABLE, /* templates/fwd_portable.cuh, bwd_portable.cuh */
-    KERNEL_FAMILY_SM90 = GDPA_FAMILY_SM90,         /* templates/fwd_sm90.cuh */
+    KERNEL_FAMILY_SM90 = GDPA_FAMILY_SM90,         /* templates/fwd_sm90.cuh, bwd_sm90.cuh */
 };
 
 struct kernel_plan {
@@ -33,6 +33,8 @@ struct kernel_plan {
     int32_t column_parts;  /* portable: warps that share keys and divide the columns of dK and dV among them */
     int32_t dq_threads;    /* of a block of the second kernel, which owns block_m query rows */
     int32_t dq_smem_bytes; /* dynamic shared memory of the same */
+    int32_t depth_columns; /* sm90: head_dim rounded up to a width of wgmma */
+    int32_t share_columns; /* sm90: columns of dQ that one of the two consumer warpgroups makes */
 };
 
 /* The family that `auto` stands for, of a spec with an arch. */

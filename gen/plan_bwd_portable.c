@@ -76,7 +76,7 @@ static int32_t dq_registers(const gdpa_spec *spec, const struct kernel_plan *pla
     return MMA_ROWS * (16 * groups(spec->head_dim) + 2 * plan->slice_n) / 32 + OTHER_REGISTERS + DQ_REGISTERS;
 }
 
-static gdpa_status check_second(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
+gdpa_status plan_check_second(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
 {
     int32_t threads = spec->deterministic ? plan->block_m / MMA_ROWS * 32 : CONVERT_THREADS;
     if (plan->dq_threads != threads || plan->dq_smem_bytes != dq_smem_bytes(spec, plan)) {
@@ -126,7 +126,7 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
         return fail(why, GDPA_E_ARGUMENT, "stages of the plan is %d; legal are %d to %d", plan->stages, FEWEST_STAGES,
                     MOST_STAGES);
     }
-    return check_second(spec, plan, why);
+    return plan_check_second(spec, plan, why);
 }
 
 /*
@@ -169,8 +169,8 @@ static bool rung_fits(const gdpa_spec *spec, struct kernel_plan *plan, const str
 }
 
 /* The second kernel. Keys a tile: the most that fit. */
-static void choose_second(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
-                          struct sbuf *reasons)
+void plan_choose_second(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
+                        struct sbuf *reasons)
 {
     plan->slice_n = plan->block_n;
     plan->dq_threads = CONVERT_THREADS;
@@ -208,7 +208,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
         plan->min_blocks = ladder[i].min_blocks;
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         if (rung_fits(spec, plan, arch, reasons)) {
-            choose_second(spec, plan, arch, reasons);
+            plan_choose_second(spec, plan, arch, reasons);
             return GDPA_OK;
         }
     }

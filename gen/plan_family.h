@@ -6,6 +6,7 @@
 #define GDPA_GEN_PLAN_FAMILY_H
 
 #include "gen/plan.h"
+#include "gen/tables.h"
 
 struct plan_family {
     int32_t pass;   /* gdpa_pass: a family has one of these structs for each pass it can run */
@@ -26,6 +27,12 @@ struct plan_family {
 extern const struct plan_family plan_portable;
 extern const struct plan_family plan_sm90;
 extern const struct plan_family plan_bwd_portable;
+extern const struct plan_family plan_bwd_sm90;
+
+/* The second kernel of a backward pass is the same in all families (plan_bwd_portable.c): its fields, once block_m and block_n are chosen. */
+void plan_choose_second(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
+                        struct sbuf *reasons);
+gdpa_status plan_check_second(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why);
 
 /* Shared memory that each resident block costs beyond what it asks for, on every arch of the table. */
 enum { SMEM_RESERVED_BYTES = 1024 };

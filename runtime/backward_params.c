@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SUM_COLUMNS 16 /* dq_sum has as many columns as head_dim, rounded up to it */
+#define SUM_BLOCK 16 /* dq_sum consists of blocks of so many rows and columns */
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Tensors
@@ -140,10 +140,12 @@ static gdpa_status tiles_count(const struct rows *side, int64_t least, int32_t *
 
 static gdpa_status sums_size(const gdpa_spec *spec, const struct gdpa_bwd_params *params, bool jagged_q, size_t *bytes)
 {
-    const int64_t columns = (spec->head_dim + SUM_COLUMNS - 1) / SUM_COLUMNS * SUM_COLUMNS;
-    int64_t size = columns * (int64_t)sizeof(float);
+    const int64_t columns = (spec->head_dim + SUM_BLOCK - 1) / SUM_BLOCK * SUM_BLOCK;
+    /* Jagged: the last block of a sequence and the first one of the next may have rows in common, so each has its own. */
+    const int64_t blocks = jagged_q ? params->rows_q / SUM_BLOCK + params->batch : divide_up(params->rows_q, SUM_BLOCK);
+    int64_t size = SUM_BLOCK * columns * (int64_t)sizeof(float);
     const bool overflow = __builtin_mul_overflow(size, params->heads_q, &size) ||
-                          __builtin_mul_overflow(size, params->rows_q, &size) ||
+                          __builtin_mul_overflow(size, blocks, &size) ||
                           __builtin_mul_overflow(size, jagged_q ? 1 : (int64_t)params->batch, &size);
     FAIL_IF(overflow, GDPA_E_ARGUMENT, "the workspace for dq would have more than 2^63 bytes; split the batch");
     *bytes = (size_t)size;
@@ -207,9 +209,18 @@ gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel
         TRY(grids_fill(normalised, plan, args, &filled));
     }
     if (plan->family == KERNEL_FAMILY_SM90 && filled.main.x > 0) {
+        filled.persistent = true;
         filled.boxed = true;
         TRY(backward_boxes_fill(normalised, plan, params, filled.boxes));
     }
     *shape = filled;
     return GDPA_OK;
+}
+
+void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors)
+{
+    if (shape->persistent && (shape->main.y > 1 || shape->main.x > multiprocessors)) {
+        shape->main.x = multiprocessors;
+        shape->main.y = 1;
+    }
 }

@@ -21,6 +21,7 @@ struct backward_shape {
     struct backward_grid main;     /* dK, dV and, but in a deterministic kernel, dQ or its sums */
     struct backward_grid second;   /* dQ from the sums, or from scratch */
     size_t workspace;              /* bytes, to be filled with zeros first */
+    bool persistent;               /* blocks of the main kernel loop over its tiles */
     bool boxed;                    /* the main kernel takes a gdpa_bwd_sm90_params, with the tensor maps of the boxes */
     struct tensor_box boxes[BACKWARD_BOX_COUNT];
 };
@@ -28,5 +29,8 @@ struct backward_shape {
 /* Checks every argument against the spec (spec.md section 6) and fills *shape; untouched on failure. Sets the last error. */
 gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel_plan *plan, const gdpa_args *args,
                                 struct backward_shape *shape);
+
+/* The grid of a persistent kernel on a device with so many multiprocessors. Does nothing to other kernels. */
+void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors);
 
 #endif

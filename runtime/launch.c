@@ -220,6 +220,7 @@ static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, v
     }
     struct CUkern_st *function = NULL;
     TRY(kernel_ready(kernel, stream, &function));
+    backward_shape_fit(&shape, kernel->most_sms);
     struct queue queue = {.count = 0};
     if (shape.workspace > 0) {
         shape.params.dq_sum = workspace;

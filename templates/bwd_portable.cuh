@@ -75,7 +75,7 @@ using DqSums = float[kDqRowTiles][2 * kDqChunk][4];
 struct Work {
     const uint16_t *q;
     const uint16_t *dout;
-    int64_t sequence_row; // of row 0 in dq_sum
+    int64_t sum_block; // of row 0, in dq_sum
     int64_t dq_offset;    // elements
     int32_t first_head;
     int32_t first_key; // of the tile
@@ -105,7 +105,7 @@ __device__ inline Work find_work(const gdpa_bwd_params &params, const GradientTi
              q.first_row * params.q_stride_row + work.first_head * params.q_stride_head;
     work.dout = static_cast<const uint16_t *>(params.dout) + tile.batch * params.dout_stride_batch +
                 q.first_row * params.dout_stride_row + work.first_head * params.dout_stride_head;
-    work.sequence_row = params.cu_seqlens_q != nullptr ? q.first_row : tile.batch * params.rows_q;
+    work.sum_block = first_sum_block(params, tile.batch, q.first_row);
     work.dq_offset = tile.batch * params.dq_stride_batch + q.first_row * params.dq_stride_row +
                      work.first_head * params.dq_stride_head;
     work.length_q = q.length;
@@ -257,19 +257,20 @@ __device__ inline void add_dq(const DqSums &sums, const gdpa_bwd_params &params,
     const uint32_t lane = tid_x() % 32;
 #pragma unroll
     for (int m = 0; m < kDqRowTiles; ++m) {
+        const int32_t row = place.tile * kBlockM + first_row + m * 16;
+        float *const target =
+            sum_block(params, work.sum_block + row / 16, work.first_head + place.head) + first_group * kSumBlock + lane * 4;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int32_t row = place.tile * kBlockM + first_row + m * 16 + half * 8 + lane / 4;
-            if (row >= work.length_q) {
+            if (row + half * 8 + static_cast<int32_t>(lane / 4) >= work.length_q) {
                 continue;
             }
-            float *const target = sum_row(params, work.sequence_row, row, work.first_head + place.head) + lane % 4 * 4;
 #pragma unroll
             for (int group = 0; group < kDqChunk; ++group) {
                 if (first_group + group < kDepthGroups) {
                     const float values[4] = {sums[m][2 * group][2 * half], sums[m][2 * group][2 * half + 1],
                                              sums[m][2 * group + 1][2 * half], sums[m][2 * group + 1][2 * half + 1]};
-                    add_four(target + (first_group + group) * 16, values);
+                    add_four(target + group * kSumBlock + half * (kSumBlock / 2), values);
                 }
             }
         }
@@ -556,5 +557,11 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
 //@if deterministic
 #include "bwd_queries.cuh"
 //@else
+/* What the sums of dQ are multiplied by. */
+__device__ inline float sums_factor(const gdpa_bwd_params &params)
+{
+    return gradient_factors(params).outer;
+}
+
 #include "bwd_convert.cuh"
 //@endif

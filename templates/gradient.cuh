@@ -34,23 +34,37 @@ __device__ inline GradientFactors gradient_factors(const gdpa_bwd_params &params
     return {1.0f, factor};
 }
 
+__device__ inline uint32_t packed_multiply(uint32_t a, uint32_t b)
+{
+    return packed_fma(a, b, 0x80008000u); // -0, which leaves the sign of a product of 0
+}
+
 //@if out_fp32
 using Gradient = float;
 //@else
 using Gradient = uint16_t;
 //@endif
 
-/* Columns of a row of dq_sum. */
+/* Columns of dq_sum. */
 constexpr int kSumColumns = (kHeadDim + 15) / 16 * 16;
 
 /*
- * Row `row` of a sequence in dq_sum [rows][heads_q][kSumColumns]. first_row: of the sequence, among the rows of all. The columns of each group
- * of 16 are exchanged so that the four that a thread has in its fragments lie together: column c
- * of the group at c % 8 / 2 * 4 + c / 8 * 2 + c % 2.
+ * dq_sum holds blocks of 16 rows and 16 columns, [block of rows][heads_q][group of columns], each in the order in which a warp holds its
+ * fragments, so that one reduction of a warp goes to 512 bytes in a row: [upper or lower 8 rows][lane][4]. The four of a lane are those of row
+ * lane / 4 and columns lane % 4 * 2, the next one, and the same 8 further on.
  */
-__device__ inline float *sum_row(const gdpa_bwd_params &params, int64_t first_row, int32_t row, int32_t head)
+constexpr int kSumBlock = 16 * 16;
+
+/* First block of rows of a sequence: dense ones have as many as their rows need, jagged ones are counted as in the search of tiles. */
+__device__ inline int64_t first_sum_block(const gdpa_bwd_params &params, int32_t batch, int64_t first_row)
 {
-    return params.dq_sum + ((first_row + row) * params.heads_q + head) * kSumColumns;
+    return params.cu_seqlens_q != nullptr ? first_row / 16 + batch : batch * ((params.rows_q + 15) / 16);
+}
+
+/* What lane 0 adds to in the upper rows of a block, for the first group of columns. */
+__device__ inline float *sum_block(const gdpa_bwd_params &params, int64_t block, int32_t head)
+{
+    return params.dq_sum + (block * params.heads_q + head) * (16 * kSumColumns);
 }
 
 /* To four neighbours in dq_sum. */

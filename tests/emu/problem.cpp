@@ -544,6 +544,7 @@ std::string Problem::launch_backward(bool *launched)
         return gdpa_last_error();
     }
     *launched = shape.main.x != 0 || shape.second.x != 0;
+    backward_shape_fit(&shape, shape_.blocks);
     if (shape.workspace > 0) {
         GlobalBuffer &workspace = memory_.add("workspace", shape.workspace, 256, shape_.placement);
         memset(workspace.data(), 0, shape.workspace);
