@@ -29,6 +29,7 @@ struct kernel_plan {
     int32_t producer_registers; /* a thread, after setmaxnreg */
     int32_t consumer_registers;
     /* Backward only; 0 in the forward. */
+    int32_t slice_m;       /* portable: query rows whose scores a warp holds at a time */
     int32_t column_parts;  /* portable: warps that share keys and divide the columns of dK and dV among them */
     int32_t dq_threads;    /* of a block of the second kernel, which owns block_m query rows */
     int32_t dq_smem_bytes; /* dynamic shared memory of the same */

@@ -24,7 +24,9 @@ enum {
     CONVERT_THREADS = 256,
     DQ_STAGES = 2,
     /* Addresses, loop counters, operand fragments and temporaries of the activation, as ptxas reports them. */
-    OTHER_REGISTERS = 44,
+    OTHER_REGISTERS = 76,
+    /* More of them in the second kernel. */
+    DQ_REGISTERS = 40,
 };
 
 static int64_t row_bytes(const gdpa_spec *spec)
@@ -56,13 +58,13 @@ static int32_t divide_up(int32_t value, int32_t divisor)
 }
 
 /*
- * Of the main kernel. A thread of a warp holds 1/32 of each tile: dK and dV of its keys and columns, and the scores and dP of its
- * share of the queries in fp32; P or dS as pairs of 16 bits.
+ * Of the main kernel. A thread of a warp holds 1/32 of each tile: dK and dV of its keys and columns, and the scores and dP of a
+ * slice of the queries in fp32; P or dS as pairs of 16 bits.
  */
 static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
     int32_t keys = plan->block_n * plan->column_parts / plan->warps;
-    int32_t rows = plan->block_m / plan->column_parts;
+    int32_t rows = plan->slice_m;
     int32_t columns = 16 * (divide_up(groups(spec->head_dim), plan->column_parts) +
                             divide_up(groups(spec->head_dim_v), plan->column_parts));
     return keys * columns / 32 + 2 * keys * rows / 32 + keys * rows / 64 + OTHER_REGISTERS;
@@ -71,7 +73,7 @@ static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
 /* Of the second kernel of a deterministic pass: dQ, scores and dP of 16 rows. */
 static int32_t dq_registers(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
-    return MMA_ROWS * (16 * groups(spec->head_dim) + 2 * plan->slice_n) / 32 + OTHER_REGISTERS;
+    return MMA_ROWS * (16 * groups(spec->head_dim) + 2 * plan->slice_n) / 32 + OTHER_REGISTERS + DQ_REGISTERS;
 }
 
 gdpa_status plan_check_second(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
@@ -105,6 +107,11 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
             "column_parts of the plan is %d for %d warps and block_m %d; legal are 1 and 2, each with 16 rows or more",
             plan->column_parts, plan->warps, plan->block_m);
     }
+    int32_t part = plan->block_m / plan->column_parts;
+    if (plan->slice_m < MMA_ROWS || plan->slice_m % MMA_ROWS != 0 || part % plan->slice_m != 0) {
+        return fail(why, GDPA_E_ARGUMENT, "slice_m of the plan is %d; legal are multiples of 16 that divide %d rows",
+                    plan->slice_m, part);
+    }
     int32_t key_warps = plan->warps / plan->column_parts;
     if (plan->block_n % (MMA_ROWS * key_warps) != 0) {
         return fail(why, GDPA_E_ARGUMENT, "block_n of the plan is %d; each of %d warps owns a multiple of 16 keys",
@@ -132,21 +139,33 @@ static const struct rung {
     {64, 128, 8, 1, 1}, {32, 128, 8, 1, 1}, {64, 64, 8, 2, 1}, {32, 64, 8, 2, 1}, {32, 32, 4, 2, 1}, {32, 16, 2, 2, 1},
 };
 
-static bool rung_fits(const gdpa_spec *spec, const struct kernel_plan *plan, const struct arch_row *arch,
-                      struct sbuf *reasons)
+/* Queries whose scores are held at a time: the most that fit the registers. False when none do. */
+static bool choose_slice(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons)
 {
     int32_t most = SM_REGISTERS / (plan->threads * plan->min_blocks);
     most = most < MOST_REGISTERS ? most : MOST_REGISTERS;
-    int32_t needed = registers(spec, plan);
+    for (plan->slice_m = plan->block_m / plan->column_parts;; plan->slice_m /= 2) {
+        int32_t needed = registers(spec, plan);
+        bool fits = needed <= most;
+        sbuf_addf(reasons, "reason: %sslice_m %d: about %d registers of %d\n", fits ? "" : "not ", plan->slice_m,
+                  needed, most);
+        if (fits || plan->slice_m <= MMA_ROWS) {
+            return fits;
+        }
+    }
+}
+
+static bool rung_fits(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
+                      struct sbuf *reasons)
+{
     int32_t resident = plan->min_blocks * (plan->smem_bytes + SMEM_RESERVED_BYTES);
-    bool fits = plan->smem_bytes <= arch->smem_block && resident <= arch->smem_sm && needed <= most;
+    bool fits = plan->smem_bytes <= arch->smem_block && resident <= arch->smem_sm;
     sbuf_addf(
         reasons,
-        "reason: %sblock_m %d, block_n %d, warps %d, column_parts %d: %d bytes of shared memory an SM of %d, about %d "
-        "registers of %d\n",
-        fits ? "" : "not ", plan->block_m, plan->block_n, plan->warps, plan->column_parts, resident, arch->smem_sm,
-        needed, most);
-    return fits;
+        "reason: %sblock_m %d, block_n %d, warps %d, column_parts %d: %d bytes of shared memory an SM, %s has %d\n",
+        fits ? "" : "not ", plan->block_m, plan->block_n, plan->warps, plan->column_parts, resident, arch->target,
+        arch->smem_sm);
+    return fits && choose_slice(spec, plan, reasons);
 }
 
 /* The second kernel. Keys a tile: the most that fit. */

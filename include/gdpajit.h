@@ -459,10 +459,10 @@ GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
 
 /*
  * Device bytes that a launch with these arguments needs, from the host's maxima alone; 0 for every forward kernel. A
- * backward kernel sums up dq there in fp32: rows of q * heads_q * head_dim (rounded up to 16) * 4 bytes, or nothing with
- * spec.deterministic, without dq, or where the keys of every sequence are known to fit one tile (short seqlen_k or
- * max_seqlen_k). The workspace needs no initialisation and is aligned to 256 bytes. Returns what gdpa_launch returns for
- * bad arguments. Since 0.1.
+ * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
+ * rounded up to 16), or needs nothing: with spec.deterministic, without dq, or where the keys of every sequence are
+ * known to fit one tile (short seqlen_k or max_seqlen_k). The workspace needs no initialisation and is aligned to 256
+ * bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
 

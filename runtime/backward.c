@@ -4,24 +4,27 @@
 #include "runtime/kernel.h"
 #include "runtime/launch_checks.h"
 
+#include <string.h>
+
 /* The spec to use, *own: that of the caller, made a backward one, and unaligned where the tensors need it. */
 static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
 {
-    struct sbuf why;
-    sbuf_init(&why, WHY_LIMIT);
-    gdpa_status status = GDPA_OK;
+    *own = (gdpa_spec)GDPA_SPEC_INIT;
     if (spec->size == sizeof *own) {
         *own = *spec;
-    } else {
-        status = spec_normalise(spec, true, own, &why);
-        /* Normalised, a spec without a pass says fwd; it has not said so itself. */
-        own->pass = status == GDPA_OK && spec->pass == GDPA_PASS_DEFAULT ? GDPA_PASS_DEFAULT : own->pass;
+    } else { /* one of another version: checked, then what is known of it, before a default pass would become fwd */
+        struct sbuf why;
+        gdpa_spec normalised;
+        sbuf_init(&why, WHY_LIMIT);
+        const gdpa_status status = spec_normalise(spec, true, &normalised, &why);
+        if (status != GDPA_OK) {
+            error_set_why(status, &why);
+        }
+        sbuf_deinit(&why);
+        TRY(status);
+        memcpy(own, spec, spec->size < sizeof *own ? spec->size : sizeof *own);
+        own->size = sizeof *own;
     }
-    if (status != GDPA_OK) {
-        error_set_why(status, &why);
-    }
-    sbuf_deinit(&why);
-    TRY(status);
     FAIL_IF(own->pass == GDPA_PASS_FORWARD, GDPA_E_ARGUMENT,
             "pass is fwd; gdpa_backward runs backward kernels: leave pass out, or set it to bwd");
     own->pass = own->pass == GDPA_PASS_DEFAULT ? GDPA_PASS_BACKWARD : own->pass;

@@ -10,7 +10,7 @@
  *         dP^T = V dO^T   dS^T = f'(S^T) dP^T    dK += dS^T Q
  *         dS^T -> shared memory, barrier         dQ  = dS K     -> added to dq_sum, or written when the block has all keys
  *
- * Each warp owns kWarpKeys keys. With kColumnParts = 2, two warps share keys, for head dims whose dK and dV do not fit the registers of one:
+ * Each warp owns kWarpKeys keys. Scores of kSliceM queries are held at a time. With kColumnParts = 2, two warps share keys, for head dims whose dK and dV do not fit the registers of one:
  * each computes the scores of half of the queries, P goes through shared memory too, and each sums up half of the columns.
  */
 #include "activation_pair.cuh"
@@ -48,13 +48,13 @@ constexpr int kKeyWarps = kWarps / kColumnParts;
 constexpr int kWarpKeys = kBlockN / kKeyWarps;
 constexpr int kKeyTiles = kWarpKeys / 16;
 constexpr int kPartRows = kBlockM / kColumnParts; // query rows whose scores a warp computes
-constexpr int kPartSteps = kPartRows / 16;
+constexpr int kSliceSteps = kSliceM / 16;
 constexpr int kDepthGroups = QueryTile::kUnits / 2; // groups of 16 columns
 constexpr int kValueGroups = OutputTile::kUnits / 2;
 constexpr int kWarpDepthGroups = (kDepthGroups + kColumnParts - 1) / kColumnParts; // of dK in one warp
 constexpr int kWarpValueGroups = (kValueGroups + kColumnParts - 1) / kColumnParts; // of dV
 static_assert(kWarps % kColumnParts == 0 && kWarpKeys * kKeyWarps == kBlockN && kWarpKeys % 16 == 0 &&
-                  kPartRows % 16 == 0,
+                  kPartRows % kSliceM == 0 && kSliceM % 16 == 0,
               "tiles are made of 16 x 16 steps");
 
 /* dQ of a tile of queries, divided among all warps. */
@@ -62,13 +62,14 @@ constexpr int kDqRowTiles = kBlockM % 32 == 0 && kWarps % (kBlockM / 32) == 0 ? 
 constexpr int kDqRowWarps = kBlockM / (16 * kDqRowTiles);
 constexpr int kDqColumnWarps = kWarps / kDqRowWarps;
 constexpr int kDqGroups = (kDepthGroups + kDqColumnWarps - 1) / kDqColumnWarps;
+constexpr int kDqChunk = kDqGroups * kDqRowTiles <= 6 ? kDqGroups : kDqGroups % 2 == 0 ? 2 : 1; // in registers at a time
 static_assert(kDqRowWarps * kDqColumnWarps == kWarps, "each warp has its part of dQ");
 
-using ScoreFragments = float[kKeyTiles][kPartRows / 8][4];
-using PackedScores = uint32_t[kPartSteps][kKeyTiles][4]; // A fragments
+using ScoreFragments = float[kKeyTiles][kSliceM / 8][4];
+using PackedScores = uint32_t[kSliceSteps][kKeyTiles][4]; // A fragments
 using DepthSums = float[kKeyTiles][2 * kWarpDepthGroups][4];
 using ValueSums = float[kKeyTiles][2 * kWarpValueGroups][4];
-using DqSums = float[kDqRowTiles][2 * kDqGroups][4];
+using DqSums = float[kDqRowTiles][2 * kDqChunk][4];
 
 /* Where a block works. Pointers to the sequence's row 0 and the first head of the group. */
 struct Work {
@@ -144,7 +145,7 @@ __device__ inline void activate(PackedScores &weights, ScoreFragments &scores, c
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
-        for (int n = 0; n < kPartRows / 8; ++n) {
+        for (int n = 0; n < kSliceM / 8; ++n) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 float(&pair)[4] = scores[m][n];
@@ -167,7 +168,7 @@ __device__ inline void grade(PackedScores &gradients, const ScoreFragments &slop
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
-        for (int n = 0; n < kPartRows / 8; ++n) {
+        for (int n = 0; n < kSliceM / 8; ++n) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 float low = slopes[m][n][2 * half] * products[m][n][2 * half];
@@ -187,7 +188,7 @@ __device__ inline void grade(PackedScores &gradients, const ScoreFragments &slop
 __device__ inline void hide_scores(PackedScores &packed, int32_t distance)
 {
 #pragma unroll
-    for (int step = 0; step < kPartSteps; ++step) {
+    for (int step = 0; step < kSliceSteps; ++step) {
 #pragma unroll
         for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
@@ -206,7 +207,7 @@ __device__ inline void stage_scores(const ScoreTile &tile, const PackedScores &p
 {
     const uint32_t lane = tid_x() % 32;
 #pragma unroll
-    for (int step = 0; step < kPartSteps; ++step) {
+    for (int step = 0; step < kSliceSteps; ++step) {
 #pragma unroll
         for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
@@ -239,11 +240,11 @@ __device__ inline void multiply_staged(float (&sums)[kKeyTiles][kColumnTiles][4]
 /* sums += scores^T x rows, from registers. */
 template <int kColumnTiles, typename Tile>
 __device__ inline void multiply_packed(float (&sums)[kKeyTiles][kColumnTiles][4], const PackedScores &scores,
-                                       const Tile &rows)
+                                       const Tile &rows, uint32_t first_row)
 {
 #pragma unroll
-    for (int step = 0; step < kPartSteps; ++step) {
-        multiply_columns(sums, scores[step], rows, step * 16, 0);
+    for (int step = 0; step < kSliceSteps; ++step) {
+        multiply_columns(sums, scores[step], rows, first_row + step * 16, 0);
     }
 }
 //@endif
@@ -265,7 +266,7 @@ __device__ inline void add_dq(const DqSums &sums, const gdpa_bwd_params &params,
                 continue;
             }
 #pragma unroll
-            for (int group = 0; group < kDqGroups; ++group) {
+            for (int group = 0; group < kDqChunk; ++group) {
                 if (first_group + group < kDepthGroups) {
                     const float values[4] = {sums[m][2 * group][2 * half], sums[m][2 * group][2 * half + 1],
                                              sums[m][2 * group + 1][2 * half], sums[m][2 * group + 1][2 * half + 1]};
@@ -293,7 +294,7 @@ __device__ inline void store_dq(const DqSums &sums, const gdpa_bwd_params &param
             Gradient *const target = static_cast<Gradient *>(params.dq) + work.dq_offset +
                                      place.head * params.dq_stride_head + row * params.dq_stride_row;
 #pragma unroll
-            for (int n = 0; n < 2 * kDqGroups; ++n) {
+            for (int n = 0; n < 2 * kDqChunk; ++n) {
                 const uint32_t column = first_group * 16 + n * 8;
                 if (column < kHeadDim) {
                     store_gradients(target + column + lane % 4 * 2, sums[m][n][2 * half], sums[m][n][2 * half + 1],
@@ -309,21 +310,21 @@ __device__ inline void compute_dq(const ScoreTile &gradients, const KeyTile &key
                                   const Work &work, Place place, uint32_t warp)
 {
     const uint32_t first_row = warp % kDqRowWarps * (16 * kDqRowTiles);
-    const uint32_t first_group = warp / kDqRowWarps * kDqGroups;
-    if (kDqGroups * kDqColumnWarps > kDepthGroups && first_group >= kDepthGroups) {
-        return; // more warps than columns
-    }
-    DqSums sums = {};
+    const uint32_t end_group = (warp / kDqRowWarps + 1) * kDqGroups;
+#pragma unroll 1
+    for (uint32_t group = end_group - kDqGroups; group < end_group && group < kDepthGroups; group += kDqChunk) {
+        DqSums sums = {};
 #pragma unroll
-    for (int step = 0; step < kBlockN / 16; ++step) {
-        uint32_t a[kDqRowTiles][4];
-        load_columns(a, gradients, step * 16, first_row / 16);
-        multiply_columns(sums, a, keys, step * 16, first_group);
-    }
-    if (params.dq_sum != nullptr) {
-        add_dq(sums, params, work, place, first_row, first_group);
-    } else {
-        store_dq(sums, params, work, place, first_row, first_group);
+        for (int step = 0; step < kBlockN / 16; ++step) {
+            uint32_t a[kDqRowTiles][4];
+            load_columns(a, gradients, step * 16, first_row / 16);
+            multiply_columns(sums, a, keys, step * 16, group);
+        }
+        if (params.dq_sum != nullptr) {
+            add_dq(sums, params, work, place, first_row, group);
+        } else {
+            store_dq(sums, params, work, place, first_row, group);
+        }
     }
 }
 
@@ -474,41 +475,45 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_kernel_e
                                  static_cast<int32_t>(part_row + tid_x() % 4 * 2 - warp_key - tid_x() % 32 / 4);
         //@endif
 
-        ScoreFragments scores = {};
-        multiply_tiles<kDepthGroups>(scores, keys, warp_key, queries, part_row);
-        PackedScores packed;
-        activate(packed, scores, params);
-        if (wants_dv) {
-            //@if masked
-            if (needs_mask) {
-                hide_scores(packed, distance);
+#pragma unroll
+        for (int slice = 0; slice < kPartRows / kSliceM; ++slice) {
+            const uint32_t slice_row = part_row + slice * kSliceM;
+            ScoreFragments scores = {};
+            multiply_tiles<kDepthGroups>(scores, keys, warp_key, queries, slice_row);
+            PackedScores packed;
+            activate(packed, scores, params);
+            if (wants_dv) {
+                //@if masked
+                if (needs_mask) {
+                    hide_scores(packed, distance + slice * kSliceM);
+                }
+                //@endif
+                //@if split_columns
+                stage_scores(staged_weights, packed, warp_key, slice_row);
+                //@else
+                multiply_packed(dv, packed, outputs, slice_row);
+                //@endif
             }
-            //@endif
-            //@if split_columns
-            stage_scores(staged_weights, packed, warp_key, part_row);
-            //@else
-            multiply_packed(dv, packed, outputs);
-            //@endif
-        }
-        if (wants_dk || wants_dq) {
-            ScoreFragments products = {};
-            multiply_tiles<kValueGroups>(products, values, warp_key, outputs, part_row);
-            grade(packed, scores, products, inner);
-            //@if masked
-            if (needs_mask) {
-                hide_scores(packed, distance);
+            if (wants_dk || wants_dq) {
+                ScoreFragments products = {};
+                multiply_tiles<kValueGroups>(products, values, warp_key, outputs, slice_row);
+                grade(packed, scores, products, inner);
+                //@if masked
+                if (needs_mask) {
+                    hide_scores(packed, distance + slice * kSliceM);
+                }
+                //@endif
+                //@if split_columns
+                stage_scores(staged_slopes, packed, warp_key, slice_row);
+                //@else
+                if (wants_dq) {
+                    stage_scores(staged_slopes, packed, warp_key, slice_row);
+                }
+                if (wants_dk) {
+                    multiply_packed(dk, packed, queries, slice_row);
+                }
+                //@endif
             }
-            //@endif
-            //@if split_columns
-            stage_scores(staged_slopes, packed, warp_key, part_row);
-            //@else
-            if (wants_dq) {
-                stage_scores(staged_slopes, packed, warp_key, part_row);
-            }
-            if (wants_dk) {
-                multiply_packed(dk, packed, queries);
-            }
-            //@endif
         }
         //@if split_columns
         bar_sync_0(); // what the other warps have staged

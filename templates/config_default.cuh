@@ -23,6 +23,7 @@ constexpr int kShareColumns = 64;       // columns of dQ in registers
 constexpr int kProducerRegisters = 40;  // of a thread that copies
 constexpr int kConsumerRegisters = 232; // of a thread that computes
 constexpr int kMinBlocks = 2;           // blocks an SM
+constexpr int kSliceM = 32;             // query rows whose scores a warp holds at a time
 constexpr int kColumnParts = 1;         // warps that share keys and divide columns among them
 constexpr int kDqThreads = 128;         // threads a block of the second kernel
 constexpr int kDqSmemBytes = 65536;     // dynamic shared memory of the same

@@ -23,7 +23,8 @@ __device__ inline void copy_rows(const Tile &tile, const uint16_t *source, int64
             place += kRowStep * row_stride;
         }
     } else {
-#pragma unroll
+        // Not unrolled: the addresses, which are the same for every tile, would stay in registers.
+#pragma unroll 1
         for (int first = 0; first < Tile::kRows * Tile::kUnits; first += kCopiers) {
             const uint32_t index = first + tid_x();
             const uint32_t row = index / Tile::kUnits;

@@ -223,16 +223,17 @@ static void plans_of_the_backward_that_no_kernel_can_run_are_refused(void **stat
 {
     (void)state;
     static const struct {
-        int32_t block_m, block_n, warps, column_parts, stages, dq_threads, value_columns;
+        int32_t block_m, block_n, warps, column_parts, stages, dq_threads, value_columns, slice_m;
         const char *text;
     } cases[] = {
-        {64, 128, 8, 1, 2, 256, 64, "it belongs to another kernel than the portable backward"},
-        {64, 128, 8, 3, 2, 256, 0, "column_parts of the plan is 3"},
-        {16, 128, 8, 2, 2, 256, 0, "column_parts of the plan is 2 for 8 warps and block_m 16"},
-        {64, 80, 8, 1, 2, 256, 0, "block_n of the plan is 80; each of 8 warps owns a multiple of 16 keys"},
-        {96, 128, 8, 1, 2, 256, 0, "whose dQ 8 warps cannot divide"},
-        {64, 128, 8, 1, 1, 256, 0, "stages of the plan is 1"},
-        {64, 128, 8, 1, 2, 128, 0, "dq_threads of the plan is 128"},
+        {64, 128, 8, 1, 2, 256, 64, 64, "it belongs to another kernel than the portable backward"},
+        {64, 128, 8, 3, 2, 256, 0, 64, "column_parts of the plan is 3"},
+        {16, 128, 8, 2, 2, 256, 0, 16, "column_parts of the plan is 2 for 8 warps and block_m 16"},
+        {64, 80, 8, 1, 2, 256, 0, 64, "block_n of the plan is 80; each of 8 warps owns a multiple of 16 keys"},
+        {96, 128, 8, 1, 2, 256, 0, 48, "whose dQ 8 warps cannot divide"},
+        {64, 128, 8, 1, 1, 256, 0, 32, "stages of the plan is 1"},
+        {64, 128, 8, 1, 2, 256, 0, 24, "slice_m of the plan is 24"},
+        {64, 128, 8, 1, 2, 128, 0, 64, "dq_threads of the plan is 128"},
     };
     struct sbuf why;
     sbuf_init(&why, 4096);
@@ -245,6 +246,7 @@ static void plans_of_the_backward_that_no_kernel_can_run_are_refused(void **stat
         plan.threads = cases[i].warps * 32;
         plan.column_parts = cases[i].column_parts;
         plan.stages = cases[i].stages;
+        plan.slice_m = cases[i].slice_m;
         plan.dq_threads = cases[i].dq_threads;
         plan.value_columns = cases[i].value_columns;
         plan.smem_bytes = (int32_t)plan_smem_bytes(&spec, &plan);

@@ -19,6 +19,7 @@
 
 #define SPEC "head_dim=64 activation=silu"
 #define WORKSPACE ((void *)(uintptr_t)0x100000)
+#define NEEDED ((size_t)2 * 16 * 4 * 64 * 4) /* rows of a sequence are rounded up to 16 */
 
 static gdpa_args backward_args(void)
 {
@@ -54,7 +55,7 @@ static void a_backward_is_zeros_the_main_kernel_and_the_second_one(void **state)
     struct CUstream_st *stream = fake_driver_control->stream(0);
     size_t bytes = 0;
     expect_ok(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes));
-    assert_int_equal(bytes, 2 * 3 * 4 * 64 * 4);
+    assert_int_equal(bytes, NEEDED);
     expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, bytes, stream));
     struct fake_launch first, second;
     struct fake_fill fill;
@@ -156,9 +157,9 @@ static void a_bad_workspace_is_refused_before_anything_is_queued(void **state)
     const gdpa_spec spec = runtime_spec("bwd " SPEC);
     struct CUstream_st *stream = fake_driver_control->stream(0);
     expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream), GDPA_E_WORKSPACE,
-                   "the workspace has 0 bytes, but these arguments need 6144");
-    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, 6143, stream), GDPA_E_WORKSPACE, "has 6143 bytes");
-    expect_failure(gdpa_backward(ctx, &spec, &args, (char *)WORKSPACE + 16, 9999, stream), GDPA_E_WORKSPACE,
+                   "the workspace has 0 bytes, but these arguments need 32768");
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED - 1, stream), GDPA_E_WORKSPACE, "has 32767 bytes");
+    expect_failure(gdpa_backward(ctx, &spec, &args, (char *)WORKSPACE + 16, NEEDED, stream), GDPA_E_WORKSPACE,
                    "is not aligned to 256 bytes");
     assert_int_equal(launches() + fake_driver_control->calls("cuMemsetD32Async"), 0);
     gdpa_ctx_destroy(ctx);
@@ -172,11 +173,11 @@ static void failures_of_the_driver_are_reported(void **state)
     const gdpa_spec spec = runtime_spec("bwd " SPEC);
     struct CUstream_st *stream = fake_driver_control->stream(0);
     fake_driver_control->fault("cuMemsetD32Async", 1, 0);
-    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, 6144, stream), GDPA_E_DRIVER, "gdpa_bwd_sm86");
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, stream), GDPA_E_DRIVER, "gdpa_bwd_sm86");
     assert_int_equal(launches(), 0);
     fake_driver_control->fault("cuMemsetD32Async", 0, 0);
     fake_driver_control->fault("cuLaunchKernelEx", 1, 1);
-    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, 6144, stream), GDPA_E_DRIVER, "launching");
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, stream), GDPA_E_DRIVER, "launching");
     gdpa_ctx_destroy(ctx);
 }
 
@@ -188,7 +189,7 @@ static void a_thread_without_context_takes_that_of_the_stream(void **state)
     const gdpa_spec spec = runtime_spec("bwd " SPEC);
     fake_driver_control->current(-1);
     fake_driver_control->needs_current(true);
-    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, 6144, fake_driver_control->stream(0)));
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
     assert_int_equal(launches(), 2);
     gdpa_ctx_destroy(ctx);
 }
@@ -201,14 +202,29 @@ static void tensors_that_need_it_get_the_unaligned_kernel(void **state)
     const gdpa_spec spec = runtime_spec("bwd " SPEC);
     struct fake_launch launch;
     args.dv.data = (void *)(uintptr_t)0x80002;
-    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, 6144, fake_driver_control->stream(0)));
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
     assert_true(fake_driver_control->last_launch(&launch));
     expect_text(launch.kernel, "unaligned");
     args = backward_args();
     args.o.data = (void *)(uintptr_t)0x2; /* not used */
-    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, 6144, fake_driver_control->stream(0)));
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
     assert_true(fake_driver_control->last_launch(&launch));
     assert_null(strstr(launch.kernel, "unaligned"));
+    gdpa_ctx_destroy(ctx);
+}
+
+static void an_older_spec_keeps_what_it_says(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    gdpa_spec spec = runtime_spec(SPEC);
+    struct fake_launch launch;
+    spec.deterministic = 1;
+    spec.size = offsetof(gdpa_spec, unaligned);
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    expect_text(launch.kernel, "_deterministic_");
     gdpa_ctx_destroy(ctx);
 }
 
@@ -245,6 +261,7 @@ int main(void)
         TEST(failures_of_the_driver_are_reported),
         TEST(a_thread_without_context_takes_that_of_the_stream),
         TEST(tensors_that_need_it_get_the_unaligned_kernel),
+        TEST(an_older_spec_keeps_what_it_says),
         TEST(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, fakes_load, NULL);

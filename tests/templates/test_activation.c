@@ -68,10 +68,20 @@ static void add_variant(FILE *text, const struct variant *variant, size_t number
         "    return activation_pack(turn * score0, turn * score1, constants);\n"
         "}\n"
         "} // namespace\n"
+        "namespace pair_%zu {\n",
+        number);
+    snprintf(spec, sizeof(spec), "bwd head_dim=64 activation=%s %s family=portable", variant->row->name,
+             builds[variant->build].words);
+    host_build_add(&host.build, spec, NULL, files);
+    fprintf(
+        text,
+        "static float value(float x, float param) { return activation_pair(x, param).value; }\n"
+        "static float slope(float x, float param) { return activation_pair(x, param).slope; }\n"
+        "} // namespace\n"
         "extern \"C\" { extern const host_activation functions_%zu;\n"
         "const host_activation functions_%zu = {variant_%zu::activation_value, variant_%zu::activation_derivative,\n"
-        "    variant_%zu::pack}; }\n",
-        number, number, number, number, number);
+        "    variant_%zu::pack, pair_%zu::value, pair_%zu::slope}; }\n",
+        number, number, number, number, number, number, number);
 }
 
 static int build_all(void **state)
@@ -223,6 +233,22 @@ static void check_derivative(const struct variant *variant, float x, float param
     keep_worst(worst, share_of(got, exact, bound, (double)FLT_MAX), (double)x, got, exact);
 }
 
+static void check_pair_value(const struct variant *variant, float x, float param, struct worst *worst)
+{
+    double exact = reference_activation(variant->row->number, (double)x, (double)param);
+    double got = (double)variant->functions.pair_value(x, param);
+    keep_worst(worst, share_of(got, exact, bound_at(variant->row, (double)x, exact), (double)FLT_MAX), (double)x, got,
+               exact);
+}
+
+static void check_pair_slope(const struct variant *variant, float x, float param, struct worst *worst)
+{
+    double exact = reference_derivative(variant->row->number, (double)x, (double)param);
+    double got = (double)variant->functions.pair_slope(x, param);
+    keep_worst(worst, share_of(got, exact, bound_at(variant->row, (double)x, exact), (double)FLT_MAX), (double)x, got,
+               exact);
+}
+
 /* ---- tests ---- */
 
 typedef void (*check_fn)(const struct variant *variant, float x, float param, struct worst *worst);
@@ -257,6 +283,18 @@ static void derivatives_are_within_their_bounds(void **state)
     check_everywhere(check_derivative, "derivative");
 }
 
+/* What a backward kernel calls: the same function, its true derivative, the same bounds. */
+static void pairs_are_within_the_bounds_of_both(void **state)
+{
+    (void)state;
+    check_everywhere(check_pair_value, "value of the pair");
+    check_everywhere(check_pair_slope, "slope of the pair");
+    for (size_t v = 0; v < host.count; ++v) {
+        float param = (float)host.variants[v].row->param_default;
+        assert_true(isnan(host.variants[v].functions.pair_value(NAN, param)));
+    }
+}
+
 /* leaky_relu and elu have one. */
 static void the_parameter_is_used(void **state)
 {
@@ -271,6 +309,8 @@ static void the_parameter_is_used(void **state)
             for (size_t i = 0; i < number_count; i += 5) {
                 check_value(variant, numbers[i], params[p], &values[v]);
                 check_derivative(variant, numbers[i], params[p], &derivatives[v]);
+                check_pair_value(variant, numbers[i], params[p], &values[v]);
+                check_pair_slope(variant, numbers[i], params[p], &derivatives[v]);
             }
         }
     }
@@ -414,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_within_their_bounds),
         cmocka_unit_test(derivatives_are_within_their_bounds),
+        cmocka_unit_test(pairs_are_within_the_bounds_of_both),
         cmocka_unit_test(the_parameter_is_used),
         cmocka_unit_test(what_is_not_a_number_stays_so_and_infinities_give_limits),
         cmocka_unit_test(packed_weights_are_those_of_the_scaled_score),
