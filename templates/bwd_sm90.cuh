@@ -304,21 +304,11 @@ struct Consumer {
     __device__ void write_queries(const float (&sums)[kQuerySums], uint32_t step, float factor) const
     {
         const uint32_t note = shared.note(step);
-        const int32_t valid_rows = read_word(note + kNoteValidRows);
-        const int32_t row = share_row();
-        const int32_t first_column = static_cast<int32_t>(first_share_column() + lane() % 4 * 2);
-        Gradient *const place =
-            static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) + row * params->dq_stride_row + first_column;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-#pragma unroll
-            for (int n = 0; n < kShareColumns / 8; ++n) {
-                if (row + half * 8 < valid_rows && first_column + n * 8 < kHeadDim) {
-                    store_gradients(place + half * 8 * params->dq_stride_row + n * 8, sums[4 * n + 2 * half],
-                                    sums[4 * n + 2 * half + 1], factor, params->accumulate != 0);
-                }
-            }
-        }
+        const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
+        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
+                                 first_row * params->dq_stride_row + first_share_column();
+        const int32_t columns = kHeadDim - static_cast<int32_t>(first_share_column());
+        store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns, factor);
     }
 
     /* dS of the other warpgroup in a step; the own one is there. */
@@ -327,75 +317,80 @@ struct Consumer {
         bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
     }
 
-    /* dK or dV of the warp's 16 keys, those that exist. target: key 0 of the tile. */
-    template <int kColumns, int kSums>
-    __device__ void store_sums(const float (&sums)[kSums], Gradient *target, int64_t row_stride, int32_t valid_keys,
-                               float factor) const
+    /*
+     * 64 columns, or as many as there are, of the warp's 16 rows of a gradient, as far as they exist. target: row and column 0 of them.
+     */
+    template <int kSums>
+    __device__ void store_columns(const float (&sums)[kSums], int first_sum, Gradient *target, int64_t row_stride,
+                                  int32_t valid_rows, int32_t columns, float factor) const
     {
         //@if out_fp32
-        const int32_t row = static_cast<int32_t>(warp_key() + lane() / 4);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            Gradient *const place = target + (row + half * 8) * row_stride + lane() % 4 * 2;
+            const int32_t row = static_cast<int32_t>(lane() / 4) + half * 8;
 #pragma unroll
-            for (int n = 0; n < kColumns / 8; ++n) {
-                if (row + half * 8 < valid_keys) {
-                    store_gradients(place + n * 8, sums[4 * n + 2 * half], sums[4 * n + 2 * half + 1], factor,
+            for (int n = 0; n < kChunkColumns / 8; ++n) {
+                const int sum = first_sum + 4 * n + 2 * half;
+                if (sum < kSums && row < valid_rows && n * 8 < columns) {
+                    store_gradients(target + row * row_stride + n * 8 + lane() % 4 * 2, sums[sum], sums[sum + 1], factor,
                                     params->accumulate != 0);
                 }
             }
         }
         //@else
+        stage(sums, first_sum, factor);
+        bar_warp_sync();
 #pragma unroll
-        for (int chunk = 0; chunk < (kColumns + kChunkColumns - 1) / kChunkColumns; ++chunk) {
-            stage_chunk(sums, chunk, factor);
-            bar_warp_sync();
-            store_chunk<kColumns>(chunk, target, row_stride, valid_keys);
-            bar_warp_sync();
+        for (int i = 0; i < 4; ++i) { // 4 rows of 8 units of 16 bytes
+            const uint32_t row = i * 4 + lane() / 8;
+            const uint32_t unit = lane() % 8;
+            if (static_cast<int32_t>(row) < valid_rows && static_cast<int32_t>(unit) * 8 < columns) {
+                uint32_t words[4];
+                ld_shared_v4_b32(words, staging_address(row, unit));
+                st_global_v4_b32(target + row * row_stride + unit * 8, words);
+            }
         }
+        bar_warp_sync();
         //@endif
     }
 
     //@if !out_fp32
-    /* The warp's rows of V, which nobody reads any more, take 64 columns at a time on their way to global memory. */
+    /* Of the warp's own rows. */
     __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
     {
-        return shared.values() + row * 128 + ((unit ^ row % 8) << 4);
+        const uint32_t rows = tid_x() % kWarpgroupThreads / 32 * 16;
+        return shared.staging(number) + (rows + row) * 128 + ((unit ^ row % 8) << 4);
     }
 
-    template <int kSums> __device__ void stage_chunk(const float (&sums)[kSums], int chunk, float factor) const
+    template <int kSums> __device__ void stage(const float (&sums)[kSums], int first_sum, float factor) const
     {
 #pragma unroll
         for (int n = 0; n < kChunkColumns / 16; ++n) { // 16 columns
             uint32_t packed[4] = {0, 0, 0, 0};
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const int sum = 8 * (chunk * (kChunkColumns / 16) + n) + 2 * i;
+                const int sum = first_sum + 8 * n + 2 * i;
                 if (sum < kSums) {
                     packed[i] = pack_output(scale_output(sums[sum], factor), scale_output(sums[sum + 1], factor));
                 }
             }
-            stmatrix_x4(staging_address(warp_key() + lane() % 16, 2 * n + lane() / 16), packed[0], packed[1], packed[2],
-                        packed[3]);
-        }
-    }
-
-    template <int kColumns>
-    __device__ void store_chunk(int chunk, Gradient *target, int64_t row_stride, int32_t valid_keys) const
-    {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) { // 4 rows of 8 units of 16 bytes
-            const uint32_t row = warp_key() + i * 4 + lane() / 8;
-            const uint32_t unit = lane() % 8;
-            const uint32_t column = chunk * kChunkColumns + unit * 8;
-            if (static_cast<int32_t>(row) < valid_keys && column < kColumns) {
-                uint32_t words[4];
-                ld_shared_v4_b32(words, staging_address(row, unit));
-                st_global_v4_b32(target + row * row_stride + column, words);
-            }
+            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
         }
     }
     //@endif
+
+    /* dK or dV of the warp's keys. target: key 0 of the tile. */
+    template <int kColumns, int kSums>
+    __device__ void store_sums(const float (&sums)[kSums], Gradient *target, int64_t row_stride, int32_t valid_keys,
+                               float factor) const
+    {
+        const int32_t first_key = static_cast<int32_t>(warp_key());
+#pragma unroll
+        for (int column = 0; column < kColumns; column += kChunkColumns) {
+            store_columns(sums, column / 2, target + first_key * row_stride + column, row_stride, valid_keys - first_key,
+                          kColumns - column, factor);
+        }
+    }
 
     /*
      * One step. kBehind: how many steps of the tile lie behind it, 2 standing for more. The first two are instances of their own, since
@@ -531,16 +526,15 @@ struct Consumer {
                           const PairConstants &constants) const
     {
         const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
+        Gradient *const dk = static_cast<Gradient *>(params->dk) + ld_shared_b64(work + kWorkOffsetK);
+        Gradient *const dv = static_cast<Gradient *>(params->dv) + ld_shared_b64(work + kWorkOffsetV);
+        mbarrier_arrive(shared.of_values().empty); // V and the message have been read
         if (params->dv != nullptr) {
-            store_sums<kHeadDimV>(value_sums, static_cast<Gradient *>(params->dv) + ld_shared_b64(work + kWorkOffsetV),
-                                  params->dv_stride_row, valid_keys, constants.weight_epilogue);
+            store_sums<kHeadDimV>(value_sums, dv, params->dv_stride_row, valid_keys, constants.weight_epilogue);
         }
         if (params->dk != nullptr) {
-            store_sums<kHeadDim>(key_sums, static_cast<Gradient *>(params->dk) + ld_shared_b64(work + kWorkOffsetK),
-                                 params->dk_stride_row, valid_keys, constants.slope_epilogue);
+            store_sums<kHeadDim>(key_sums, dk, params->dk_stride_row, valid_keys, constants.slope_epilogue);
         }
-        fence_proxy_async_shared(); // the copy engine writes the next V where the sums were staged
-        mbarrier_arrive(shared.of_values().empty);
     }
 
     __device__ void key_tile(uint32_t work, const PairConstants &constants)
