@@ -31,8 +31,12 @@ enum {
     NOTES = 8,
     BARRIER_BYTES = 8,
     BARRIERS = 8, /* and 3 for each slot of Q and dO */
-    PRODUCER_REGISTERS = 24,
-    CONSUMER_REGISTERS = 240,
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    /* Where the consumers need all that there are, it is the producer that spills: it has time. */
+    FEWEST_PRODUCER_REGISTERS = 24,
+    MOST_CONSUMER_REGISTERS = 240,
+    FEW_REGISTERS = 208, /* of a consumer, as counted here; ptxas takes more where it can */
     /* Addresses, loop state and temporaries of the activation in a consumer. */
     OTHER_REGISTERS = 32,
 };
@@ -144,11 +148,12 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->min_blocks = 1;
     plan->stages = OUTPUT_STAGES;
-    plan->producer_registers = PRODUCER_REGISTERS;
-    plan->consumer_registers = CONSUMER_REGISTERS;
     plan->depth_columns = width_for(spec->head_dim);
     plan->value_columns = width_for(spec->head_dim_v);
     plan->share_columns = share_for(spec);
+    bool few = registers(spec, plan) <= FEW_REGISTERS;
+    plan->producer_registers = few ? PRODUCER_REGISTERS : FEWEST_PRODUCER_REGISTERS;
+    plan->consumer_registers = few ? CONSUMER_REGISTERS : MOST_CONSUMER_REGISTERS;
     plan_choose_second(spec, plan, arch, reasons);
     for (plan->query_stages = 3; plan->query_stages >= 2; --plan->query_stages) {
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
