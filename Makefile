@@ -30,6 +30,8 @@ else
 quiet = @printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$(2))';
 endif
 
+comma := ,
+
 # ---------------------------------------------------------------------------------------------------------------
 # Flags
 # ---------------------------------------------------------------------------------------------------------------
@@ -195,6 +197,15 @@ $$(BUILD)/tests/$(1)/test_%: $$(BUILD)/obj/tests/$(1)/test_%.o $$(BUILD)/tests/l
 endef
 $(foreach folder,runtime tools templates hardware gpu,$(eval $(call test_rule,$(folder))))
 
+# Fuzzers: tests/fuzz/fuzz_*.c. With libFuzzer where clang has it, else with the driver of that folder.
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_DRIVER = $(if $(findstring fuzzer,$(SAN)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/standalone.o)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/standalone.o \
+                            $(BUILD)/tests/libsupport.a $(LIBRARY_ARCHIVES)
+	@mkdir -p $(@D)
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $< $(FUZZ_DRIVER) -Wl,--start-group $(BUILD)/tests/libsupport.a \
+	    $(LIBRARY_ARCHIVES) -Wl,--end-group $(THIRD_PARTY) -lcmocka $(SYSTEM_LDLIBS)
+
 -include tests/emu/emu.mk
 
 # What the library costs the host.
@@ -257,6 +268,23 @@ run-tests-address: all $(SANITIZED_TEST_PROGRAMS) $(TEST_FAKES)
 	    UBSAN_OPTIONS=print_stacktrace=1 $(RUN_TESTS) $(SANITIZED_TEST_PROGRAMS) $(SANITIZED_SHELL_TESTS)
 run-tests-thread: $(THREAD_TEST_PROGRAMS) $(TEST_FAKES)
 	@TSAN_OPTIONS=suppressions=$(SUPPRESSIONS)/thread.txt:ignore_noninstrumented_modules=1 $(RUN_TESTS) $(THREAD_TEST_PROGRAMS)
+
+# FUZZ_SECONDS for each; what they find stays in $(BUILD)/fuzz. Many hours: FUZZ_SECONDS=36000.
+FUZZ_SECONDS ?= 60
+LIBFUZZER = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+                clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
+.PHONY: fuzz run-fuzz
+fuzz: ## run every fuzzer of tests/fuzz for FUZZ_SECONDS (60) with sanitizers
+	@scripts/setup.sh --tests
+	$(SUBMAKE) BUILD=$(BUILD)/fuzz $(if $(LIBFUZZER),CC=clang SAN=fuzzer-no-link$(comma)address$(comma)undefined,SAN=address$(comma)undefined) run-fuzz
+run-fuzz: $(FUZZERS)
+	@for fuzzer in $(FUZZERS); do \
+	    found=$(BUILD)/found/$${fuzzer##*/}; mkdir -p "$$found/corpus"; \
+	    "$$fuzzer" -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -verbosity=0 -print_final_stats=1 \
+	        -artifact_prefix="$$found/" "$$found/corpus" >"$$found/log" 2>&1 || \
+	        { tail -60 "$$found/log"; echo "$${fuzzer##*/}: FAILED, the input is in $$found"; exit 1; }; \
+	    echo "$${fuzzer##*/}: nothing found in $(FUZZ_SECONDS) s$$(sed -n 's/^stat::number_of_executed_units: */, runs: /p' "$$found/log")"; \
+	done
 
 hardware-check: ## every kernel of today has a passing record of a GPU (tests/hardware), or a reason why not
 	@scripts/setup.sh --tests

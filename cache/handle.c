@@ -53,7 +53,7 @@ void cache_say(struct cache *cache, int level, const char *format, ...)
     cache->log(level, line, cache->log_user);
 }
 
-static bool say_first(struct cache *cache, enum cache_said what)
+bool cache_say_first(struct cache *cache, enum cache_said what)
 {
     bool first = (cache->said & what) == 0;
     cache->said |= what;
@@ -163,7 +163,7 @@ static bool open_database(struct cache *cache, int busy_ms)
     if (cache->given_up) {
         return false;
     }
-    if (!cache_folder_open(cache->dir, !cache->read_only, &folder, why)) {
+    if (!cache_folder_open_as(cache->dir, !cache->read_only, cache->shared, &folder, why)) {
         set_unusable(cache, CACHE_LOG_WARN, why);
         return false;
     }
@@ -192,13 +192,17 @@ static bool open_database(struct cache *cache, int busy_ms)
 static bool copy_options(struct cache *cache, const struct cache_options *options)
 {
     cache->read_only = options->read_only;
+    cache->shared = options->shared;
     cache->limit = options->limit_bytes > 0 ? options->limit_bytes : 0;
     cache->log = options->log;
     cache->log_user = options->log_user;
+    if (options->version.data) {
+        cache->version = cache_key_part_bytes(&options->version);
+    }
     bool known = options->dir && options->dir[0] != '\0';
     cache->path = known ? cache_path_make(options->dir) : strdup("");
     cache->dir = cache->path ? strdup(cache->path) : NULL;
-    if (!cache->dir) {
+    if (!cache->dir || (options->version.data && !cache->version.data)) {
         return false;
     }
     char *slash = strrchr(cache->dir, '/');
@@ -206,6 +210,14 @@ static bool copy_options(struct cache *cache, const struct cache_options *option
         slash[slash == cache->dir ? 1 : 0] = '\0';
     }
     return true;
+}
+
+static void free_memory(struct cache *cache)
+{
+    free((void *)(uintptr_t)cache->version.data);
+    free(cache->path);
+    free(cache->dir);
+    free(cache);
 }
 
 struct cache *cache_open(const struct cache_options *options)
@@ -216,10 +228,9 @@ struct cache *cache_open(const struct cache_options *options)
     }
     atomic_init(&cache->state, "not open");
     atomic_init(&cache->bad, 0);
+    atomic_init(&cache->evicted, 0);
     if (!copy_options(cache, options) || pthread_mutex_init(&cache->mutex, NULL) != 0) {
-        free(cache->path);
-        free(cache->dir);
-        free(cache);
+        free_memory(cache);
         return NULL;
     }
     cache->owner = (int)getpid();
@@ -262,9 +273,7 @@ void cache_close(struct cache *cache)
         cache->states = next;
     }
     (void)pthread_mutex_destroy(&cache->mutex);
-    free(cache->path);
-    free(cache->dir);
-    free(cache);
+    free_memory(cache);
 }
 
 /* ---- Inside ------------------------------------------------------------------------------------------------------- */
@@ -321,7 +330,7 @@ bool cache_may_write(struct cache *cache)
     if (!cache->database.read_only && !cache->writes_off) {
         return true;
     }
-    if (say_first(cache, CACHE_SAID_READ_ONLY) && !cache->writes_off) {
+    if (cache_say_first(cache, CACHE_SAID_READ_ONLY) && !cache->writes_off) {
         cache_say(cache, cache->read_only ? CACHE_LOG_INFO : CACHE_LOG_WARN,
                   "kernel cache %s is %s: what is compiled now is kept in memory only", cache->path,
                   cache_state(cache));
@@ -378,7 +387,7 @@ static void replace_damaged(struct cache *cache, int error, const char *doing)
         return;
     }
     struct cache_folder folder;
-    if (!cache_folder_open(cache->dir, true, &folder, problem)) {
+    if (!cache_folder_open_as(cache->dir, true, cache->shared, &folder, problem)) {
         set_unusable(cache, CACHE_LOG_WARN, problem);
         return;
     }
@@ -394,7 +403,7 @@ static void stop_writing(struct cache *cache, int error, const char *doing)
     bool full = (error & 0xff) == SQLITE_FULL;
     cache->writes_off = true;
     set_read_only(cache, full ? "the disk is full" : "the disk cannot be written");
-    if (say_first(cache, CACHE_SAID_WRITE_ERROR)) {
+    if (cache_say_first(cache, CACHE_SAID_WRITE_ERROR)) {
         cache_say(cache, CACHE_LOG_WARN,
                   "kernel cache %s: cannot %s: %s (SQLite error %d). It is not written any more by this process; %s",
                   cache->path, doing, sqlite3_errstr(error), error,
@@ -404,7 +413,7 @@ static void stop_writing(struct cache *cache, int error, const char *doing)
 
 static void report_read(struct cache *cache, int error, const char *doing)
 {
-    if (say_first(cache, CACHE_SAID_READ_ERROR)) {
+    if (cache_say_first(cache, CACHE_SAID_READ_ERROR)) {
         cache_say(cache, CACHE_LOG_WARN, "kernel cache %s: cannot %s: %s (SQLite error %d); taken as a miss",
                   cache->path, doing, sqlite3_errstr(error), error);
     }
@@ -450,4 +459,9 @@ const char *cache_state(const struct cache *cache)
 uint64_t cache_bad_entries(const struct cache *cache)
 {
     return atomic_load(&cache->bad);
+}
+
+uint64_t cache_evicted(const struct cache *cache)
+{
+    return atomic_load(&cache->evicted);
 }

@@ -65,6 +65,17 @@ static uint8_t *put_part(uint8_t *at, const struct cache_key_part *part)
     return at + CACHE_HASH_SIZE;
 }
 
+struct cache_bytes cache_key_part_bytes(const struct cache_key_part *part)
+{
+    struct cache_bytes bytes = {NULL, part_size(part)};
+    uint8_t *data = malloc(bytes.size);
+    if (data) {
+        (void)put_part(data, part);
+    }
+    bytes.data = data;
+    return bytes;
+}
+
 int cache_key_make(const struct cache_key_part *parts, size_t count, struct cache_key *key, uint8_t **material,
                    size_t *material_size)
 {

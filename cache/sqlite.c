@@ -94,6 +94,11 @@ static const char *const statement_sql[CACHE_SQL_COUNT] = {
     [CACHE_SQL_DELETE_USE] = "DELETE FROM use WHERE id = ?1",
     [CACHE_SQL_OLDEST_WITH_AUX] = "SELECT u.id, u.sequence FROM use u WHERE u.sequence >= ?1"
                                   " AND EXISTS(SELECT 1 FROM aux a WHERE a.id = u.id) ORDER BY u.sequence LIMIT 8",
+    [CACHE_SQL_OLDEST_FOREIGN] = "SELECT u.id, u.sequence FROM use u JOIN kernel k ON k.id = u.id"
+                                 " WHERE u.sequence >= ?1 AND instr(k.material, ?2) = 0 ORDER BY u.sequence LIMIT 8",
+    [CACHE_SQL_COUNT_FOREIGN] = "SELECT count(*) FROM kernel WHERE instr(material, ?1) = 0",
+    [CACHE_SQL_COUNT_PARTS] = "SELECT count(*) FROM aux",
+    [CACHE_SQL_PART_BYTES] = "SELECT coalesce(sum(length(data)), 0) FROM aux",
     [CACHE_SQL_OLDEST] = "SELECT id, sequence FROM use WHERE id <> ?1 ORDER BY sequence LIMIT 8",
     [CACHE_SQL_PAGE_COUNT] = "PRAGMA page_count",
     [CACHE_SQL_FREE_PAGES] = "PRAGMA freelist_count",

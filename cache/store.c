@@ -289,26 +289,36 @@ static int insert_rest(struct cache *cache, const struct cache_entry *entry, con
     return error;
 }
 
+/* One transaction. *id is that of the new entry, 0 when it was there already. */
+static int insert(struct cache *cache, const struct cache_entry *entry, const struct packed *packed, int64_t *id)
+{
+    struct cache_database *database = &cache->database;
+    int error = cache_database_begin_write(database, CACHE_BUSY_MS);
+    if (error != SQLITE_OK) {
+        return error;
+    }
+    error = insert_row(cache, entry, packed, id);
+    if (error == SQLITE_OK && (*id != 0 || cache->recency.waiting > 0)) {
+        error = cache_recency_write(&cache->recency, database, false);
+    }
+    if (error == SQLITE_OK && *id != 0) {
+        error = insert_rest(cache, entry, packed, *id);
+        if (error == SQLITE_OK) {
+            error = cache_database_do(database, CACHE_SQL_INSERT_USE, "i", *id);
+        }
+    }
+    return cache_database_end(database, error);
+}
+
 static enum cache_result put_once(struct cache *cache, const struct cache_entry *entry, const struct packed *packed)
 {
     if (!cache_may_write(cache)) {
         return CACHE_UNUSABLE;
     }
-    struct cache_database *database = &cache->database;
     int64_t id = 0;
-    int error = cache_database_begin_write(database, CACHE_BUSY_MS);
-    if (error == SQLITE_OK) {
-        error = insert_row(cache, entry, packed, &id);
-        if (error == SQLITE_OK && (id != 0 || cache->recency.waiting > 0)) {
-            error = cache_recency_write(&cache->recency, database, false);
-        }
-        if (error == SQLITE_OK && id != 0) {
-            error = insert_rest(cache, entry, packed, id);
-            if (error == SQLITE_OK) {
-                error = cache_database_do(database, CACHE_SQL_INSERT_USE, "i", id);
-            }
-        }
-        error = cache_database_end(database, error);
+    int error = insert(cache, entry, packed, &id);
+    if ((error & 0xff) == SQLITE_FULL && cache_make_room(cache)) {
+        error = insert(cache, entry, packed, &id);
     }
     if (error != SQLITE_OK) {
         return cache_failed(cache, error, true, "store a kernel");

@@ -7,6 +7,7 @@
  *     Q           [block_m, head_dim]      * query_stages
  *     dO          [block_m, head_dim_v]    * 2
  *     dS^T        [block_n, block_m]       * 4, or 3 of 128 rows; not for `deterministic`
+ *     64 x 64 of a gradient for each of two consumers, but for fp32
  *     messages, notes on steps, barriers
  *
  * The second kernel is that of the portable family.
@@ -64,8 +65,9 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
                       OUTPUT_STAGES * chunk_bytes(spec->head_dim_v, plan->block_m);
     int64_t score_stages = spec->deterministic ? 0 : plan->block_m == NARROW_STEP_ROWS ? 3 : 4;
     int64_t scores = score_stages * chunk_bytes(plan->block_m, plan->block_n);
+    int64_t staging = spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
     int64_t barriers = BARRIERS + 3 * (plan->query_stages + OUTPUT_STAGES);
-    return keys + queries + scores + MESSAGES * MESSAGE_BYTES + NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
+    return keys + queries + scores + staging + MESSAGES * MESSAGE_BYTES + NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
 }
 
 /* Of a consumer thread: dK and dV of 64 keys, scores (then dP) and dQ of a step; P, f' and dS take the places of those as pairs. */

@@ -389,8 +389,10 @@ typedef struct gdpa_ctx_options {
     gdpa_allocator allocator; /* all zero: malloc and free */
     gdpa_log_fn log;          /* NULL: lines to stderr */
     void *log_user;
-    int32_t log_level; /* gdpa_log_level */
-    int32_t mode;      /* gdpa_mode */
+    int32_t log_level;         /* gdpa_log_level */
+    int32_t mode;              /* gdpa_mode */
+    int64_t cache_limit_bytes; /* 0: GDPAJIT_CACHE_LIMIT, else 1 GiB; negative: no limit */
+    int32_t cache_wait_s;      /* for another process that compiles it: 0: GDPAJIT_CACHE_WAIT, else 120; -1: none */
 } gdpa_ctx_options;
 
 #ifdef __cplusplus
@@ -420,6 +422,8 @@ typedef struct gdpa_stats {
     size_t size;
     uint64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches;
     uint64_t generate_ns, compile_ns, load_ns; /* summed */
+    uint64_t process_waits;                    /* for a kernel that another process compiled; `waits`: another thread */
+    uint64_t evictions;                        /* entries of the disk cache that had to make room */
 } gdpa_stats;
 GDPA_API gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats);
 
@@ -438,8 +442,8 @@ typedef struct gdpa_kernel gdpa_kernel;
 
 /*
  * Finds or makes the kernel of a spec: memory, disk, then NVRTC (which may take some hundred ms). One compile a key,
- * however many threads ask. With spec->arch 0 the architecture is that of the context current on the calling thread,
- * else of device 0. No device is needed when arch is given. The caller releases *kernel.
+ * however many threads, and processes with the same cache, ask. With spec->arch 0 the architecture is that of the context
+ * current on the calling thread, else of device 0. No device is needed when arch is given. The caller releases *kernel.
  * Returns what gdpa_spec_check returns, GDPA_E_NO_DRIVER (arch 0 and no GPU), GDPA_E_NO_COMPILER, GDPA_E_COMPILE,
  * GDPA_E_NOT_READY. Since 0.1.
  */
@@ -564,13 +568,30 @@ typedef struct gdpa_cache_summary {
     const char *path;  /* of the database; "" when there is none. Lives as long as the context */
     const char *state; /* "read-write", "read-only" or why there is none */
     int64_t entries, bytes, limit_bytes;
+    int64_t foreign_entries; /* made by another version of this library */
+    int64_t part_bytes;      /* of sources, PTX, logs and plans, which go first when there is too much */
+    int64_t file_bytes;      /* on the disk, with log and files set aside */
+    int64_t set_aside;       /* damaged databases, renamed and kept for a look */
+    int32_t network;         /* 1: on a file system that machines share */
+    int32_t locks; /* 1: processes wait for each other's compiles; 0: they cannot here; -1: nothing can be stored */
 } gdpa_cache_summary;
 
-/* All four return GDPA_E_CACHE when there is no usable cache, with the reason. Since 0.1. */
+typedef struct gdpa_cache_gc_report {
+    size_t size;
+    int64_t entries, parts, set_aside; /* removed: entries; their sources, PTX, logs, plans; damaged databases */
+    int64_t bytes_before, bytes_after; /* on the disk */
+} gdpa_cache_gc_report;
+
+/* All of these return GDPA_E_CACHE when there is no usable cache, with the reason. Since 0.1. */
 GDPA_API gdpa_status gdpa_cache_list(gdpa_ctx *ctx, gdpa_cache_fn visit, void *user);
 GDPA_API gdpa_status gdpa_cache_describe(gdpa_ctx *ctx, gdpa_cache_summary *summary);
 /* Re-checks every entry (hashes, key material, code format); removes bad ones. Counts may be NULL. */
 GDPA_API gdpa_status gdpa_cache_verify(gdpa_ctx *ctx, int64_t *good, int64_t *bad);
+/*
+ * Does at once what stores do in small steps: evicts above limit_bytes (0: the limit of the context) down to 80 % of it,
+ * removes what belongs to no entry, gives free space back to the file system. report may be NULL.
+ */
+GDPA_API gdpa_status gdpa_cache_gc(gdpa_ctx *ctx, int64_t limit_bytes, gdpa_cache_gc_report *report);
 /* Removes one entry by key, or all when key is NULL. *removed may be NULL. GDPA_E_NOT_FOUND for an unknown key. */
 GDPA_API gdpa_status gdpa_cache_remove(gdpa_ctx *ctx, const char *key, int64_t *removed);
 /* Copies an artifact of a stored entry, by key or unique prefix of key or name. Buffer rules of gdpa_kernel_artifact. */

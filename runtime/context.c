@@ -2,6 +2,8 @@
  * Contexts: options and environment become settings; cache, compiler and driver are opened when first asked for.
  */
 #include "runtime/context.h"
+#include "gen/assemble.h"
+#include "runtime/cache_place.h"
 #include "runtime/kernel.h"
 #include "runtime/structs.h"
 
@@ -10,6 +12,7 @@
 #include <string.h>
 
 #define DEFAULT_CACHE_LIMIT ((int64_t)1 << 30)
+#define DEFAULT_CACHE_WAIT 120 /* seconds */
 #define REPORT_LIMIT ((size_t)1 << 16)
 
 static const char *const mode_names[] = {"default", "auto", "readonly", "strict", "off"};
@@ -78,12 +81,35 @@ static gdpa_status cache_dir_default(gdpa_ctx *ctx)
     return GDPA_OK;
 }
 
-static gdpa_status cache_limit_set(gdpa_ctx *ctx)
+static gdpa_status cache_limit_set(gdpa_ctx *ctx, int64_t wanted)
 {
     const char *text = ctx->env.values[ENV_CACHE_LIMIT];
     ctx->cache_limit = DEFAULT_CACHE_LIMIT;
+    if (wanted != 0) {
+        ctx->cache_limit = wanted > 0 ? wanted : 0;
+        return GDPA_OK;
+    }
     FAIL_IF(text != NULL && !env_parse_size(text, &ctx->cache_limit), GDPA_E_ARGUMENT,
             "GDPAJIT_CACHE_LIMIT is \"%s\"; it must be a number of bytes such as 500M or 2G, or 0 for no limit", text);
+    return GDPA_OK;
+}
+
+static gdpa_status cache_wait_set(gdpa_ctx *ctx, int32_t wanted)
+{
+    const char *text = ctx->env.values[ENV_CACHE_WAIT];
+    int32_t seconds = wanted != 0 ? wanted : DEFAULT_CACHE_WAIT;
+    FAIL_IF(wanted == 0 && text != NULL && !env_parse_seconds(text, &seconds), GDPA_E_ARGUMENT,
+            "GDPAJIT_CACHE_WAIT is \"%s\"; it must be a number of seconds such as 120, or 0 not to wait", text);
+    ctx->cache_wait_ns = seconds > 0 ? (int64_t)seconds * 1000000000 : 0;
+    return GDPA_OK;
+}
+
+static gdpa_status cache_shared_set(gdpa_ctx *ctx)
+{
+    const char *text = ctx->env.values[ENV_CACHE_SHARED];
+    ctx->cache_shared = text != NULL && strcmp(text, "yes") == 0;
+    FAIL_IF(text != NULL && !ctx->cache_shared && strcmp(text, "no") != 0, GDPA_E_ARGUMENT,
+            "GDPAJIT_CACHE_SHARED is \"%s\"; legal are yes and no", text);
     return GDPA_OK;
 }
 
@@ -140,7 +166,9 @@ static gdpa_status settings_read(gdpa_ctx *ctx, const gdpa_ctx_options *options)
     FAIL_IF(!env_read(&ctx->env, &ctx->allocator), GDPA_E_MEMORY, "no memory for the environment of a context");
     TRY(log_set(ctx, options));
     TRY(mode_set(ctx, options->mode));
-    TRY(cache_limit_set(ctx));
+    TRY(cache_limit_set(ctx, options->cache_limit_bytes));
+    TRY(cache_wait_set(ctx, options->cache_wait_s));
+    TRY(cache_shared_set(ctx));
     TRY(path_set(ctx, &ctx->cache_dir, options->cache_dir, "gdpa_ctx_options.cache_dir", ENV_CACHE_DIR));
     TRY(cache_dir_default(ctx));
     TRY(path_set(ctx, &ctx->nvrtc_path, options->nvrtc_path, "gdpa_ctx_options.nvrtc_path", ENV_NVRTC));
@@ -180,6 +208,7 @@ static void context_free(gdpa_ctx *ctx)
     pthread_mutex_destroy(&ctx->open_lock);
     pthread_mutex_destroy(&ctx->flight_lock);
     memory_free(&allocator, ctx->cache_dir.value);
+    memory_free(&allocator, ctx->cache_local);
     memory_free(&allocator, ctx->nvrtc_path.value);
     memory_free(&allocator, ctx->driver_path.value);
     env_deinit(&ctx->env, &allocator);
@@ -275,20 +304,21 @@ gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
 {
     FAIL_IF(ctx == NULL || stats == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "stats");
     const struct counters *from = &ctx->counters;
-    const gdpa_stats own = {
-        .size = sizeof own,
-        .memory_hits = atomic_load(&from->memory_hits),
-        .disk_hits = atomic_load(&from->disk_hits),
-        .compiles = atomic_load(&from->compiles),
-        .compile_failures = atomic_load(&from->compile_failures),
-        .waits = atomic_load(&from->waits),
-        .bad_entries =
-            atomic_load(&from->bad_entries) +
-            (atomic_load(&ctx->cache_opening.done) && ctx->cache != NULL ? cache_bad_entries(ctx->cache) : 0),
-        .launches = atomic_load(&from->launches),
-        .generate_ns = atomic_load(&from->generate_ns),
-        .compile_ns = atomic_load(&from->compile_ns),
-        .load_ns = atomic_load(&from->load_ns)};
+    const struct cache *cache = atomic_load(&ctx->cache_opening.done) ? ctx->cache : NULL;
+    const gdpa_stats own = {.size = sizeof own,
+                            .memory_hits = atomic_load(&from->memory_hits),
+                            .disk_hits = atomic_load(&from->disk_hits),
+                            .compiles = atomic_load(&from->compiles),
+                            .compile_failures = atomic_load(&from->compile_failures),
+                            .waits = atomic_load(&from->waits),
+                            .bad_entries =
+                                atomic_load(&from->bad_entries) + (cache != NULL ? cache_bad_entries(cache) : 0),
+                            .launches = atomic_load(&from->launches),
+                            .generate_ns = atomic_load(&from->generate_ns),
+                            .compile_ns = atomic_load(&from->compile_ns),
+                            .load_ns = atomic_load(&from->load_ns),
+                            .process_waits = atomic_load(&from->process_waits),
+                            .evictions = cache != NULL ? cache_evicted(cache) : 0};
     return struct_write(&rule_stats, &own, stats);
 }
 
@@ -321,6 +351,22 @@ static void cache_line(int level, const char *line, void *user)
     log_write(&ctx->log, (gdpa_log_level)level, LOG_CACHE, "%s", line);
 }
 
+/* A folder that somebody named is used; the one that nobody named only where that is wise. */
+static const char *cache_folder(gdpa_ctx *ctx)
+{
+    if (strcmp(ctx->cache_dir.origin, "default") == 0) {
+        ctx->cache_local = cache_place_local(ctx->cache_dir.value, &ctx->env, &ctx->allocator);
+    }
+    if (ctx->cache_local == NULL) {
+        return ctx->cache_dir.value;
+    }
+    log_write(&ctx->log, GDPA_LOG_INFO, LOG_CACHE,
+              "%s is on a network file system: kernels are kept in %s on this machine instead. Name a folder with "
+              "GDPAJIT_CACHE_DIR to have them there whatever it is on",
+              ctx->cache_dir.value, ctx->cache_local);
+    return ctx->cache_local;
+}
+
 static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
 {
     if (ctx->mode == GDPA_MODE_OFF) {
@@ -331,11 +377,14 @@ static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
         log_write(&ctx->log, GDPA_LOG_WARN, LOG_CACHE, "kernels are kept in memory only: %s", text->text);
         return GDPA_E_CACHE;
     }
-    const struct cache_options options = {.dir = ctx->cache_dir.value,
-                                          .read_only = ctx->mode == GDPA_MODE_READONLY,
-                                          .limit_bytes = ctx->cache_limit,
-                                          .log = cache_line,
-                                          .log_user = ctx};
+    const struct cache_options options = {
+        .dir = cache_folder(ctx),
+        .read_only = ctx->mode == GDPA_MODE_READONLY,
+        .shared = ctx->cache_shared,
+        .limit_bytes = ctx->cache_limit,
+        .version = {.label = "generator", .data = generator_id(), .size = strlen(generator_id())},
+        .log = cache_line,
+        .log_user = ctx};
     ctx->cache = cache_open(&options);
     return ctx->cache != NULL ? GDPA_OK : fail(text, GDPA_E_MEMORY, "no memory for the cache");
 }

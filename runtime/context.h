@@ -16,7 +16,8 @@
 struct flight;
 
 struct counters {
-    atomic_uint_fast64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches;
+    atomic_uint_fast64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches,
+        process_waits;
     atomic_uint_fast64_t generate_ns, compile_ns, load_ns;
 };
 
@@ -38,8 +39,10 @@ struct gdpa_ctx {
     atomic_int references; /* 1 for the caller, 1 for every kernel that somebody holds */
     int mode;              /* gdpa_mode, never DEFAULT */
     const char *mode_origin;
+    char *cache_local; /* the folder in place of cache_dir, set when the cache is opened; NULL: that itself */
     struct setting cache_dir, nvrtc_path, driver_path;
-    int64_t cache_limit;
+    bool cache_shared;
+    int64_t cache_limit, cache_wait_ns;
     struct env env;
     struct log log;
     struct counters counters;

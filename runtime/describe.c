@@ -76,7 +76,12 @@ static void describe_cache(gdpa_ctx *ctx, struct sbuf *text)
     const enum cache_result result = cache_totals(cache, &entries, &bytes, &limit);
     sbuf_addf(text, "cache: %s\n", cache_state(cache));
     sbuf_addf(text, "cache.path: %s\n", cache_path(cache));
-    sbuf_addf(text, "cache.origin: %s\n", ctx->cache_dir.origin);
+    if (ctx->cache_local == NULL) {
+        sbuf_addf(text, "cache.origin: %s\n", ctx->cache_dir.origin);
+    } else {
+        sbuf_addf(text, "cache.origin: default, on this machine because %s is on a network file system\n",
+                  ctx->cache_dir.value);
+    }
     if (result == CACHE_OK) {
         sbuf_addf(text, "cache.entries: %lld\n", (long long)entries);
         sbuf_addf(text, "cache.bytes: %lld\n", (long long)bytes);

@@ -11,7 +11,7 @@
 struct gdpa_kernel {
     /* Read by every launch. */
     _Atomic(struct CUkern_st *) function; /* NULL until loaded; `driver` is set before */
-    struct CUkern_st *second; /* of a backward; set with `driver` */
+    struct CUkern_st *second;             /* of a backward; set with `driver` */
     struct driver *driver;
     uint32_t most_sms; /* of the devices that run the kernel; set with `driver` */
     gdpa_ctx *ctx;

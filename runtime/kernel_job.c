@@ -4,6 +4,7 @@
 #include "runtime/kernel_job.h"
 #include "gen/assemble.h"
 #include "runtime/elf.h"
+#include "runtime/kernel_turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +100,7 @@ static gdpa_status job_key(struct job *job)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s\n", options.list[i]);
     }
     const struct cache_key_part parts[] = {part("schema", KEY_SCHEMA),
-                                           part("generator", generator_id()),
+                                           part("generator", generator_id()), /* context.c tells the cache the same */
                                            {.label = "source", .data = job->source.text, .size = job->source.length},
                                            part("target", job->arch->target),
                                            part("kind", "cubin"),
@@ -392,6 +393,42 @@ static gdpa_status job_compile(struct job *job, gdpa_kernel **kernel)
  * The whole
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* What a waiting job sees when it looks again. */
+struct look {
+    struct job *job;
+    gdpa_kernel **kernel;
+};
+
+static gdpa_status look_again(void *user)
+{
+    const struct look *look = user;
+    return job_look_up(look->job, look->kernel);
+}
+
+/* Compiles, unless another process does it already: then its kernel is waited for. */
+static gdpa_status job_compile_once(struct job *job, gdpa_kernel **kernel)
+{
+    struct cache *cache = context_cache(job->ctx);
+    if (cache == NULL || job->nvrtc == NULL) {
+        return job_compile(job, kernel);
+    }
+    struct look look = {.job = job, .kernel = kernel};
+    struct kernel_turn turn = {.cache = cache,
+                               .key = &job->key,
+                               .log = &job->ctx->log,
+                               .name = job->name.text,
+                               .wait_ns = job->ctx->cache_wait_ns,
+                               .waits = &job->ctx->counters.process_waits,
+                               .look = look_again,
+                               .user = &look};
+    gdpa_status status = kernel_turn_begin(&turn);
+    if (status == GDPA_E_NOT_FOUND) {
+        status = job_compile(job, kernel);
+    }
+    kernel_turn_end(&turn);
+    return status;
+}
+
 static gdpa_status job_run(struct job *job, gdpa_kernel **kernel)
 {
     TRY(job_generate(job));
@@ -400,7 +437,7 @@ static gdpa_status job_run(struct job *job, gdpa_kernel **kernel)
     if (status != GDPA_E_NOT_FOUND) {
         return status;
     }
-    return job->ctx->mode == GDPA_MODE_STRICT ? not_ready(job) : job_compile(job, kernel);
+    return job->ctx->mode == GDPA_MODE_STRICT ? not_ready(job) : job_compile_once(job, kernel);
 }
 
 gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **kernel, struct sbuf *why)

@@ -19,6 +19,7 @@ const struct struct_rule rule_ctx_options = RULE(gdpa_ctx_options, "start from G
 const struct struct_rule rule_stats = RULE(gdpa_stats, "set size = sizeof(gdpa_stats)");
 const struct struct_rule rule_kernel_info = RULE(gdpa_kernel_info, "set size = sizeof(gdpa_kernel_info)");
 const struct struct_rule rule_cache_summary = RULE(gdpa_cache_summary, "set size = sizeof(gdpa_cache_summary)");
+const struct struct_rule rule_cache_gc_report = RULE(gdpa_cache_gc_report, "set size = sizeof(gdpa_cache_gc_report)");
 
 static size_t size_of(const void *bytes)
 {

@@ -145,7 +145,6 @@ struct Producer {
         const uint32_t note = shared.note(query_place.uses);
         st_shared_b64(note + kNoteOffset, offset);
         write_word(note + kNoteValidRows, read_word(work + kWorkLengthQ) - query_tile * kBlockM);
-        write_word(note + kNoteTile, query_tile);
     }
 
     /* By one thread: the query tile of a step. */

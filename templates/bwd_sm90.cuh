@@ -249,20 +249,26 @@ struct Consumer {
         return static_cast<int32_t>(query < -1 ? -1 : query > kBlockM ? kBlockM : query);
     }
 
-    /* Whether some pair of the warpgroup's keys and a query tile is hidden. */
-    __device__ bool needs_hiding(uint32_t work, int32_t query_tile) const
+    /* The query tiles of which every row sees all keys of the warpgroup, [first, end). */
+    __device__ void find_plain_tiles(uint32_t work, int32_t &first, int32_t &end) const
     {
         const int64_t offset = key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
-        const int64_t first_row = static_cast<int64_t>(query_tile) * kBlockM + offset;
         const int64_t first_key = read_uniform_word(work + kWorkFirstKey) + static_cast<int64_t>(number) * 64;
-        bool some = false;
+        first = 0;
+        end = read_uniform_word(work + kWorkEndTile);
         //@if window_right
-        some = some || first_key + 63 > first_row + kWindowRight;
+        const int64_t first_row = first_key + 63 - kWindowRight - offset;
+        first = first_row <= 0 ? 0 : clamp_tile((first_row + kBlockM - 1) / kBlockM, end);
         //@endif
         //@if window_left
-        some = some || first_key < first_row + kBlockM - 1 - kWindowLeft;
+        const int64_t end_row = first_key + kWindowLeft - offset + 1;
+        end = end_row <= 0 ? 0 : clamp_tile(end_row / kBlockM, end);
         //@endif
-        return some;
+    }
+
+    __device__ static int32_t clamp_tile(int64_t tile, int32_t highest)
+    {
+        return static_cast<int32_t>(tile < highest ? tile : highest);
     }
     //@endif
 
@@ -298,21 +304,11 @@ struct Consumer {
     __device__ void write_queries(const float (&sums)[kQuerySums], uint32_t step, float factor) const
     {
         const uint32_t note = shared.note(step);
-        const int32_t valid_rows = read_word(note + kNoteValidRows);
-        const int32_t row = share_row();
-        const int32_t first_column = static_cast<int32_t>(first_share_column() + lane() % 4 * 2);
-        Gradient *const place =
-            static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) + row * params->dq_stride_row + first_column;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-#pragma unroll
-            for (int n = 0; n < kShareColumns / 8; ++n) {
-                if (row + half * 8 < valid_rows && first_column + n * 8 < kHeadDim) {
-                    store_gradients(place + half * 8 * params->dq_stride_row + n * 8, sums[4 * n + 2 * half],
-                                    sums[4 * n + 2 * half + 1], factor, params->accumulate != 0);
-                }
-            }
-        }
+        const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
+        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
+                                 first_row * params->dq_stride_row + first_share_column();
+        const int32_t columns = kHeadDim - static_cast<int32_t>(first_share_column());
+        store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns, factor);
     }
 
     /* dS of the other warpgroup in a step; the own one is there. */
@@ -321,33 +317,90 @@ struct Consumer {
         bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
     }
 
-    /* dK or dV of the warpgroup's keys, those that exist. */
+    /*
+     * 64 columns, or as many as there are, of the warp's 16 rows of a gradient, as far as they exist. target: row and column 0 of them.
+     */
     template <int kSums>
-    __device__ void store_sums(const float (&sums)[kSums], void *gradient, int64_t offset, int64_t row_stride, int32_t columns,
-                               int32_t valid_keys, float factor) const
+    __device__ void store_columns(const float (&sums)[kSums], int first_sum, Gradient *target, int64_t row_stride,
+                                  int32_t valid_rows, int32_t columns, float factor) const
     {
-        const int32_t row = static_cast<int32_t>(warp_key() + lane() / 4);
+        //@if out_fp32
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            Gradient *place = static_cast<Gradient *>(gradient) + offset + (row + half * 8) * row_stride + lane() % 4 * 2;
+            const int32_t row = static_cast<int32_t>(lane() / 4) + half * 8;
 #pragma unroll
-            for (int n = 0; n < kSums / 4; ++n) {
-                if (row + half * 8 < valid_keys && n * 8 < columns) {
-                    store_gradients(place + n * 8, sums[4 * n + 2 * half], sums[4 * n + 2 * half + 1], factor,
+            for (int n = 0; n < kChunkColumns / 8; ++n) {
+                const int sum = first_sum + 4 * n + 2 * half;
+                if (sum < kSums && row < valid_rows && n * 8 < columns) {
+                    store_gradients(target + row * row_stride + n * 8 + lane() % 4 * 2, sums[sum], sums[sum + 1], factor,
                                     params->accumulate != 0);
                 }
             }
+        }
+        //@else
+        stage(sums, first_sum, factor);
+        bar_warp_sync();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) { // 4 rows of 8 units of 16 bytes
+            const uint32_t row = i * 4 + lane() / 8;
+            const uint32_t unit = lane() % 8;
+            if (static_cast<int32_t>(row) < valid_rows && static_cast<int32_t>(unit) * 8 < columns) {
+                uint32_t words[4];
+                ld_shared_v4_b32(words, staging_address(row, unit));
+                st_global_v4_b32(target + row * row_stride + unit * 8, words);
+            }
+        }
+        bar_warp_sync();
+        //@endif
+    }
+
+    //@if !out_fp32
+    /* Of the warp's own rows. */
+    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
+    {
+        const uint32_t rows = tid_x() % kWarpgroupThreads / 32 * 16;
+        return shared.staging(number) + (rows + row) * 128 + ((unit ^ row % 8) << 4);
+    }
+
+    template <int kSums> __device__ void stage(const float (&sums)[kSums], int first_sum, float factor) const
+    {
+#pragma unroll
+        for (int n = 0; n < kChunkColumns / 16; ++n) { // 16 columns
+            uint32_t packed[4] = {0, 0, 0, 0};
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int sum = first_sum + 8 * n + 2 * i;
+                if (sum < kSums) {
+                    packed[i] = pack_output(scale_output(sums[sum], factor), scale_output(sums[sum + 1], factor));
+                }
+            }
+            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
+        }
+    }
+    //@endif
+
+    /* dK or dV of the warp's keys. target: key 0 of the tile. */
+    template <int kColumns, int kSums>
+    __device__ void store_sums(const float (&sums)[kSums], Gradient *target, int64_t row_stride, int32_t valid_keys,
+                               float factor) const
+    {
+        const int32_t first_key = static_cast<int32_t>(warp_key());
+#pragma unroll
+        for (int column = 0; column < kColumns; column += kChunkColumns) {
+            store_columns(sums, column / 2, target + first_key * row_stride + column, row_stride, valid_keys - first_key,
+                          kColumns - column, factor);
         }
     }
 
     /*
      * One step. kBehind: how many steps of the tile lie behind it, 2 standing for more. The first two are instances of their own, since
-     * products that are issued or not by a run-time condition would be serialised by the compiler.
+     * products that are issued or not by a run-time condition would be serialised by the compiler; and so are those with something to hide, whose
+     * code would take registers from the others.
      */
-    template <int kBehind>
+    template <int kBehind, bool kHides>
     __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
                          uint32_t (&score_gradients)[kQuerySteps][4], uint32_t work, int32_t number_in_tile,
-                         const PairConstants &constants)
+                         int32_t query_tile, const PairConstants &constants)
     {
         float scores[kScores];
         float query_sums[kQuerySums];
@@ -397,9 +450,7 @@ struct Consumer {
             }
         }
         //@if masked
-        const int32_t query_tile = read_uniform_word(shared.note(now) + kNoteTile);
-        const bool hiding = needs_hiding(work, query_tile);
-        if (hiding) {
+        if (kHides) {
             hide(weights, work, query_tile);
         }
         //@endif
@@ -418,7 +469,7 @@ struct Consumer {
         }
         apply_slopes(score_gradients, slopes, gradients, constants);
         //@if masked
-        if (hiding) {
+        if (kHides) {
             hide(score_gradients, work, query_tile);
         }
         //@endif
@@ -474,16 +525,15 @@ struct Consumer {
     __device__ void store(const float (&key_sums)[kKeySums], const float (&value_sums)[kValueSums], uint32_t work,
                           const PairConstants &constants) const
     {
-        const int64_t offset_k = ld_shared_b64(work + kWorkOffsetK);
-        const int64_t offset_v = ld_shared_b64(work + kWorkOffsetV);
         const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
+        Gradient *const dk = static_cast<Gradient *>(params->dk) + ld_shared_b64(work + kWorkOffsetK);
+        Gradient *const dv = static_cast<Gradient *>(params->dv) + ld_shared_b64(work + kWorkOffsetV);
         mbarrier_arrive(shared.of_values().empty); // V and the message have been read
-        if (params->dk != nullptr) {
-            store_sums(key_sums, params->dk, offset_k, params->dk_stride_row, kHeadDim, valid_keys, constants.slope_epilogue);
-        }
         if (params->dv != nullptr) {
-            store_sums(value_sums, params->dv, offset_v, params->dv_stride_row, kHeadDimV, valid_keys,
-                       constants.weight_epilogue);
+            store_sums<kHeadDimV>(value_sums, dv, params->dv_stride_row, valid_keys, constants.weight_epilogue);
+        }
+        if (params->dk != nullptr) {
+            store_sums<kHeadDim>(key_sums, dk, params->dk_stride_row, valid_keys, constants.slope_epilogue);
         }
     }
 
@@ -496,12 +546,29 @@ struct Consumer {
         mbarrier_wait_parity(shared.of_keys().full, tile % 2);
         mbarrier_wait_parity(shared.of_values().full, tile % 2);
         if (steps > 0) {
-            step<0>(key_sums, value_sums, score_gradients, work, 0, constants);
+            const QueryTiles tiles = query_tiles(work);
+            int32_t query_tile = tiles.start;
+            //@if masked
+            int32_t plain_first, plain_end;
+            find_plain_tiles(work, plain_first, plain_end);
+            constexpr bool kMayHide = true; // the first two do not ask: a mask that hides nothing does no harm
+            //@else
+            constexpr bool kMayHide = false;
+            //@endif
+            step<0, kMayHide>(key_sums, value_sums, score_gradients, work, 0, query_tile, constants);
             if (steps > 1) {
-                step<1>(key_sums, value_sums, score_gradients, work, 1, constants);
+                query_tile = tiles.next(query_tile);
+                step<1, kMayHide>(key_sums, value_sums, score_gradients, work, 1, query_tile, constants);
             }
             for (int32_t i = 2; i < steps; ++i) {
-                step<2>(key_sums, value_sums, score_gradients, work, i, constants);
+                query_tile = tiles.next(query_tile);
+                //@if masked
+                if (query_tile < plain_first || query_tile >= plain_end) {
+                    step<2, true>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                    continue;
+                }
+                //@endif
+                step<2, false>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
             }
             drain(key_sums, score_gradients, steps, constants);
         } else {

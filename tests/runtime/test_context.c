@@ -97,6 +97,9 @@ static void every_bad_variable_is_refused_by_name_and_value(void **state)
     } cases[] = {{"GDPAJIT_MODE", "stric", "GDPAJIT_MODE is \"stric\"; legal are auto, readonly, strict and off"},
                  {"GDPAJIT_MODE", "default", "GDPAJIT_MODE is \"default\""},
                  {"GDPAJIT_CACHE_LIMIT", "lots", "GDPAJIT_CACHE_LIMIT is \"lots\"; it must be a number of bytes"},
+                 {"GDPAJIT_CACHE_SHARED", "1", "GDPAJIT_CACHE_SHARED is \"1\"; legal are yes and no"},
+                 {"GDPAJIT_CACHE_WAIT", "-1", "GDPAJIT_CACHE_WAIT is \"-1\"; it must be a number of seconds"},
+                 {"GDPAJIT_CACHE_WAIT", "2m", "GDPAJIT_CACHE_WAIT is \"2m\""},
                  {"GDPAJIT_LOG", "warn,cache=all", "GDPAJIT_LOG is \"warn,cache=all\": log level \"all\""}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         gdpa_ctx *ctx = NULL;
@@ -104,6 +107,36 @@ static void every_bad_variable_is_refused_by_name_and_value(void **state)
         expect_failure(gdpa_ctx_create(NULL, &ctx), GDPA_E_ARGUMENT, cases[i].text);
         assert_null(ctx);
         unsetenv(cases[i].name);
+    }
+}
+
+static void limit_and_wait_of_the_cache_come_from_option_variable_or_default(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t limit;
+        int32_t wait;
+        const char *limit_text, *wait_text;
+        int64_t limit_found, wait_found;
+    } cases[] = {{0, 0, NULL, NULL, INT64_C(1) << 30, 120},
+                 {0, 0, "2k", "7", 2048, 7},
+                 {0, 0, "0", "0", 0, 0},
+                 {5000, 3, "2k", "7", 5000, 3},
+                 {-1, -1, "2k", "7", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gdpa_ctx_options options = GDPA_CTX_OPTIONS_INIT;
+        options.cache_limit_bytes = cases[i].limit;
+        options.cache_wait_s = cases[i].wait;
+        if (cases[i].limit_text != NULL) {
+            setenv("GDPAJIT_CACHE_LIMIT", cases[i].limit_text, 1);
+            setenv("GDPAJIT_CACHE_WAIT", cases[i].wait_text, 1);
+        }
+        gdpa_ctx *ctx = created(&options);
+        assert_int_equal(ctx->cache_limit, cases[i].limit_found);
+        assert_int_equal(ctx->cache_wait_ns, cases[i].wait_found * 1000000000);
+        gdpa_ctx_destroy(ctx);
+        unsetenv("GDPAJIT_CACHE_LIMIT");
+        unsetenv("GDPAJIT_CACHE_WAIT");
     }
 }
 
@@ -408,6 +441,7 @@ int main(void)
         TEST(a_context_needs_nothing_and_opens_nothing),
         TEST(every_bad_option_is_refused_by_name_and_value),
         TEST(every_bad_variable_is_refused_by_name_and_value),
+        TEST(limit_and_wait_of_the_cache_come_from_option_variable_or_default),
         TEST(options_win_over_variables),
         TEST(the_cache_folder_follows_the_variables_of_the_desktop),
         TEST(without_any_folder_one_warning_says_what_to_set),

@@ -1,6 +1,9 @@
 /*
- * fast_silu: with h = x/2 and t = tanh(h), 2 f = x (1 + t) and 2 f' = 1 + t + h (1 - t^2). For a raw score r and x = s r, the factors 1/2 and s
- * leave the loop in bf16. 6 operations and 1 special function.
+ * fast_silu, and silu too: with h = x/2 and t = tanh(h), 2 f = x (1 + t) and 2 f' - 1 = t + h (1 - t^2). For a raw score r and x = s r, the factors
+ * 1/2 and s leave the loop in bf16. 4 operations and 1 special function.
+ *
+ * The tanh of a Hopper is within 2^-16 everywhere (measured for all arguments, tests/gpu), where the manual promises 2^-11: that keeps the bound of
+ * the exact function.
  */
 #ifndef GDPA_ACTIVATION_PACKED_PAIR_FAST_SILU_CUH
 #define GDPA_ACTIVATION_PACKED_PAIR_FAST_SILU_CUH
@@ -31,13 +34,12 @@ __device__ inline void value_and_slope(float score, const PairConstants &constan
 {
     const float half = score * constants.half_scale;
     const float t = tanh_approx_f32(half);
-    const float twice_sigmoid = t + 1.0f;
     //@if bf16
-    value = score * twice_sigmoid;
+    value = fma_rn_f32(score, t, score);
     //@else
-    value = half * twice_sigmoid;
+    value = fma_rn_f32(half, t, half);
     //@endif
-    slope = fma_rn_f32(half, fma_rn_f32(-t, t, 1.0f), twice_sigmoid);
+    slope = fma_rn_f32(half, fma_rn_f32(-t, t, 1.0f), t);
 }
 
 __device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
@@ -54,10 +56,11 @@ __device__ inline void packed_pair(float score0, float score1, const PairConstan
 __device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1, const PairConstants &constants)
 {
     //@if fp16
-    return packed_multiply(slopes, pack_input(product0 * constants.inner, product1 * constants.inner));
+    const uint32_t products = pack_input(product0 * constants.inner, product1 * constants.inner);
     //@else
-    return packed_multiply(slopes, pack_input(product0, product1));
+    const uint32_t products = pack_input(product0, product1);
     //@endif
+    return packed_fma(slopes, products, products); // the slopes are 2 f' - 1
 }
 
 #endif
