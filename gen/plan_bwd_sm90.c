@@ -20,7 +20,7 @@ enum {
     WARPGROUP_WARPS = 4,
     WARPGROUP_THREADS = 128,
     WARPGROUP_KEYS = 64,
-    STEP_ROWS = 64,       /* query rows a step */
+    STEP_ROWS = 64,         /* query rows a step */
     NARROW_STEP_ROWS = 128, /* where dK and dV have 64 columns at most: what each step costs is shared by more rows */
     CHUNK_COLUMNS = 64,
     CHUNK_ROW_BYTES = 128,

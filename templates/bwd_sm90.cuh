@@ -574,6 +574,8 @@ struct Consumer {
         } else {
             zero(key_sums);
             zero(value_sums);
+            // Steps keep the warps of a warpgroup together. Without any, one could fall a whole turn of the barriers behind.
+            bar_sync(own_barrier(), kWarpgroupThreads);
         }
         release_tile(shared.of_keys().empty);
         store(key_sums, value_sums, work, constants);
