@@ -5,7 +5,9 @@
 #include "gen/assemble.h"
 #include "runtime/cache_place.h"
 #include "runtime/kernel.h"
+#include "runtime/process.h"
 #include "runtime/structs.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -191,6 +193,7 @@ static struct opening *const *openings_of(gdpa_ctx *ctx, struct opening *list[4]
 static void context_free(gdpa_ctx *ctx)
 {
     const gdpa_allocator allocator = ctx->allocator;
+    process_remove(ctx);
     while (ctx->kernels != NULL) {
         gdpa_kernel *next = ctx->kernels->next;
         kernel_free(ctx->kernels);
@@ -259,6 +262,7 @@ gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx)
         return status;
     }
     env_report_unknown(&made->env, unknown_variable, made);
+    process_add(made);
     *ctx = made;
     return GDPA_OK;
 }
@@ -300,20 +304,45 @@ void gdpa_ctx_destroy(gdpa_ctx *ctx)
     }
 }
 
+void context_fork_prepare(void)
+{
+    pthread_mutex_lock(&default_lock);
+}
+
+void context_fork_done(void)
+{
+    pthread_mutex_unlock(&default_lock);
+}
+
+/*
+ * Flights are led by threads that are not here, and kernels are loaded in a CUDA that is not here. Their memory is left
+ * alone: somebody may have been in the middle of it.
+ */
+void context_in_child(gdpa_ctx *ctx)
+{
+    ctx->flights = NULL;
+    for (gdpa_kernel *kernel = ctx->kernels; kernel != NULL; kernel = kernel->next) {
+        kernel_in_child(kernel);
+    }
+    atomic_store(&ctx->device_opening.done, false);
+}
+
 gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
 {
     FAIL_IF(ctx == NULL || stats == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "stats");
     const struct counters *from = &ctx->counters;
+    uint64_t memory_hits = 0, launches = 0;
+    thread_counts_sum(ctx->number, &memory_hits, &launches);
     const struct cache *cache = atomic_load(&ctx->cache_opening.done) ? ctx->cache : NULL;
     const gdpa_stats own = {.size = sizeof own,
-                            .memory_hits = atomic_load(&from->memory_hits),
+                            .memory_hits = memory_hits + atomic_load(&from->memory_hits),
                             .disk_hits = atomic_load(&from->disk_hits),
                             .compiles = atomic_load(&from->compiles),
                             .compile_failures = atomic_load(&from->compile_failures),
                             .waits = atomic_load(&from->waits),
                             .bad_entries =
                                 atomic_load(&from->bad_entries) + (cache != NULL ? cache_bad_entries(cache) : 0),
-                            .launches = atomic_load(&from->launches),
+                            .launches = launches + atomic_load(&from->launches),
                             .generate_ns = atomic_load(&from->generate_ns),
                             .compile_ns = atomic_load(&from->compile_ns),
                             .load_ns = atomic_load(&from->load_ns),

@@ -36,6 +36,7 @@ struct opening {
 
 struct gdpa_ctx {
     gdpa_allocator allocator;
+    uint64_t number;       /* of no other context of this process, ever */
     atomic_int references; /* 1 for the caller, 1 for every kernel that somebody holds */
     int mode;              /* gdpa_mode, never DEFAULT */
     const char *mode_origin;
@@ -57,6 +58,9 @@ struct gdpa_ctx {
     gdpa_kernel *kernels; /* all, linked; changed under flight_lock */
     pthread_mutex_t flight_lock;
     struct flight *flights; /* being made */
+
+    gdpa_ctx *next;       /* of this process; under the lock of process.c */
+    bool open_lock_taken; /* between the two ends of a fork */
 };
 
 /* Each opens at the first call; later ones give the same answer. `why` gets the reason of a failure. */
@@ -70,6 +74,11 @@ const char *context_cache_absence(const gdpa_ctx *ctx);
 
 void context_retain(gdpa_ctx *ctx);
 void context_release(gdpa_ctx *ctx);
+
+/* Around a fork, called by process.c: the lock of the default context; and what a child must not keep of the parent. */
+void context_fork_prepare(void);
+void context_fork_done(void);
+void context_in_child(gdpa_ctx *ctx);
 
 const char *mode_name(int mode);
 

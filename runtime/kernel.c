@@ -3,6 +3,7 @@
  */
 #include "runtime/kernel.h"
 #include "gen/body.h"
+#include "runtime/process.h"
 #include "runtime/structs.h"
 
 #include <stdio.h>
@@ -40,9 +41,11 @@ gdpa_kernel *kernel_make(gdpa_ctx *ctx, const struct kernel_parts *parts)
     if (kernel == NULL) {
         return NULL;
     }
+    kernel->number = process_number();
     kernel->ctx = ctx;
     kernel->spec = *parts->spec;
     kernel->plan = *parts->plan;
+    launch_quick_make(parts->spec, parts->plan, &kernel->quick);
     kernel->target = parts->target;
     kernel->origin = parts->origin;
     kernel->disk_key = *parts->disk_key;
@@ -75,6 +78,14 @@ void kernel_free(gdpa_kernel *kernel)
     memory_free(allocator, kernel->log);
     pthread_mutex_destroy(&kernel->load_lock);
     memory_free(allocator, kernel);
+}
+
+/* What the parent loaded belongs to a CUDA that this process does not have: not even unloading it is allowed. */
+void kernel_in_child(gdpa_kernel *kernel)
+{
+    pthread_mutex_init(&kernel->load_lock, NULL);
+    atomic_store_explicit(&kernel->function, NULL, memory_order_relaxed);
+    kernel->library = NULL;
 }
 
 /* A kernel that somebody holds keeps its context; one that nobody holds stays in it. */

@@ -95,6 +95,7 @@ static struct {
     int version;
     bool initialised, needs_current, launched;
     bool starts_without_devices; /* cuInit works, and then there is none */
+    bool of_parent;              /* this is a child of a process that was initialised: nothing works */
     long calls[FUNCTION_COUNT], skip[FUNCTION_COUNT];
     int result[FUNCTION_COUNT];
     long attribute_calls[DEVICES_MAX], loaded, mode_at_load;
@@ -136,7 +137,13 @@ static void devices_from_text(const char *text)
     }
 }
 
-static void __attribute__((constructor)) reset_unlocked(void)
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    state.of_parent = state.initialised;
+}
+
+static void reset_unlocked(void)
 {
     const long loaded = state.loaded;
     memset(&state, 0, sizeof state);
@@ -154,6 +161,12 @@ static void __attribute__((constructor)) reset_unlocked(void)
         snprintf(name, sizeof name, "%.*s", (int)(strchr(fault, ':') - fault), fault);
         state.result[function_find(name)] = atoi(strchr(fault, ':') + 1);
     }
+}
+
+static void __attribute__((constructor)) begin(void)
+{
+    reset_unlocked();
+    pthread_atfork(NULL, NULL, in_child);
 }
 
 static void control_reset(void)
@@ -322,7 +335,7 @@ static int leave(int result)
 static int enter_started(enum function function)
 {
     const int result = enter(function);
-    return result == OK && !state.initialised ? NOT_INITIALIZED : result;
+    return result == OK && (!state.initialised || state.of_parent) ? NOT_INITIALIZED : result;
 }
 
 static int current_device(void)
@@ -344,8 +357,11 @@ DRIVER(cuInit, (unsigned flags))
 {
     int result = enter(F_cuInit);
     if (result == OK) {
-        result = flags != 0 ? INVALID_VALUE : state.device_count == 0 && !state.starts_without_devices ? NO_DEVICE : OK;
-        state.initialised = result == OK;
+        result = state.of_parent                                            ? NOT_INITIALIZED
+                 : flags != 0                                               ? INVALID_VALUE
+                 : state.device_count == 0 && !state.starts_without_devices ? NO_DEVICE
+                                                                            : OK;
+        state.initialised = result == OK || state.of_parent;
     }
     return leave(result);
 }

@@ -1,7 +1,8 @@
 /*
  * A CUDA driver without a GPU (libfake_driver.so): counts calls, fails when told to, keeps the last launch.
  *
- * It refuses what the real one refuses: handles it did not give, code for other devices, launches without a context.
+ * It refuses what the real one refuses: handles it did not give, code for other devices, launches without a context,
+ * anything in a child of a process that called cuInit.
  * Programs under test are steered by the environment:
  *     FAKE_DRIVER_DEVICES="90,80"        compute capabilities; none: "90"
  *     FAKE_DRIVER_FAIL="cuInit:100"      this function gives this result
