@@ -103,9 +103,11 @@ struct CUstream_st;
     X(GDPA_E_MEMORY, -5, "out of host memory")                                                                         \
     X(GDPA_E_NO_DRIVER, -10, "no usable CUDA driver or GPU")                                                           \
     X(GDPA_E_DRIVER, -11, "the CUDA driver reported an error")                                                         \
+    X(GDPA_E_CAPTURE, -12, "the kernel is not loaded, and the stream captures")                                        \
     X(GDPA_E_NO_COMPILER, -20, "no usable NVRTC library was found")                                                    \
     X(GDPA_E_COMPILE, -21, "NVRTC could not compile the kernel")                                                       \
     X(GDPA_E_NOT_READY, -22, "the kernel is not compiled and the mode forbids compiling it")                           \
+    X(GDPA_E_TIMEOUT, -23, "not done within the time given")                                                           \
     X(GDPA_E_CACHE, -30, "the kernel cache cannot be used as asked")                                                   \
     X(GDPA_E_NOT_FOUND, -31, "no such entry")                                                                          \
     X(GDPA_E_BUFFER, -32, "the caller's buffer is too small")                                                          \
@@ -381,6 +383,13 @@ typedef enum gdpa_mode {
     GDPA_MODE_OFF = 4       /* no disk at all */
 } gdpa_mode;
 
+/* What the first launch of a kernel does when its stream captures: loading is no stream operation. */
+typedef enum gdpa_capture {
+    GDPA_CAPTURE_DEFAULT = 0, /* GDPAJIT_CAPTURE, else relaxed */
+    GDPA_CAPTURE_RELAXED = 1, /* load, in the relaxed capture mode of the thread; the capture goes on */
+    GDPA_CAPTURE_STRICT = 2   /* GDPA_E_CAPTURE: captures are to hold no surprise; gdpa_kernel_prepare comes before */
+} gdpa_capture;
+
 typedef struct gdpa_ctx_options {
     size_t size;              /* sizeof(gdpa_ctx_options), set by GDPA_CTX_OPTIONS_INIT */
     const char *cache_dir;    /* NULL: GDPAJIT_CACHE_DIR, XDG_CACHE_HOME/gdpajit, HOME/.cache/gdpajit */
@@ -393,6 +402,10 @@ typedef struct gdpa_ctx_options {
     int32_t mode;              /* gdpa_mode */
     int64_t cache_limit_bytes; /* 0: GDPAJIT_CACHE_LIMIT, else 1 GiB; negative: no limit */
     int32_t cache_wait_s;      /* for another process that compiles it: 0: GDPAJIT_CACHE_WAIT, else 120; -1: none */
+    int32_t capture;           /* gdpa_capture */
+    int32_t jobs;              /* compiles at a time; 0: GDPAJIT_JOBS, else by processors and memory */
+    const char *packs;         /* packs to look in before the cache, see gdpa_pack_write; NULL: GDPAJIT_PACKS */
+    const char *trace; /* file that gets a line for each spec that is asked for; NULL: GDPAJIT_TRACE, else none */
 } gdpa_ctx_options;
 
 #ifdef __cplusplus
@@ -416,6 +429,19 @@ GDPA_API void gdpa_ctx_destroy(gdpa_ctx *ctx);
 
 /* A context with default options, made on first use and never destroyed; optional, for scripts. Since 0.1. */
 GDPA_API gdpa_status gdpa_ctx_default(gdpa_ctx **ctx);
+
+/*
+ * Unloads every kernel that nobody holds from the driver, which frees its device memory; it is loaded again when it is
+ * launched again. *unloaded may be NULL. No launch of the context may be running in another thread, no stream may
+ * capture, and graphs with launches of kernels that are not held must not be replayed any more. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_ctx_trim(gdpa_ctx *ctx, int64_t *unloaded);
+
+/*
+ * After cudaDeviceReset, cuDevicePrimaryCtxReset or the end of a CUDA context: forgets what the driver gave to this
+ * context, without giving it back. Kernels, held ones too, are loaded again at their next launch. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_ctx_reset(gdpa_ctx *ctx);
 
 /* Counters since the context was made. */
 typedef struct gdpa_stats {
@@ -471,7 +497,7 @@ GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *a
  * synchronisation, no environment, no lock (after the first launch of a kernel); capturable in a CUDA graph, and a
  * captured launch may be replayed after the offsets and lengths on the device changed within the same maxima.
  * Nothing is launched, and nothing written, when it fails. An empty problem succeeds without a launch.
- * Returns GDPA_E_ARGUMENT, GDPA_E_VERSION, GDPA_E_WORKSPACE, GDPA_E_NO_DRIVER, GDPA_E_DRIVER. Since 0.1.
+ * Returns GDPA_E_ARGUMENT, GDPA_E_VERSION, GDPA_E_WORKSPACE, GDPA_E_NO_DRIVER, GDPA_E_DRIVER, GDPA_E_CAPTURE. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
                                  struct CUstream_st *stream);

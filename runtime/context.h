@@ -41,7 +41,9 @@ struct gdpa_ctx {
     int mode;              /* gdpa_mode, never DEFAULT */
     const char *mode_origin;
     char *cache_local; /* the folder in place of cache_dir, set when the cache is opened; NULL: that itself */
-    struct setting cache_dir, nvrtc_path, driver_path;
+    int capture;       /* gdpa_capture, never DEFAULT */
+    int jobs;          /* compiles at a time, at least 1 */
+    struct setting cache_dir, nvrtc_path, driver_path, packs, trace;
     bool cache_shared;
     int64_t cache_limit, cache_wait_ns;
     struct env env;
@@ -79,6 +81,13 @@ void context_release(gdpa_ctx *ctx);
 void context_fork_prepare(void);
 void context_fork_done(void);
 void context_in_child(gdpa_ctx *ctx);
+
+/* settings.c: what the options say is legal; they and the environment become the settings; these are freed. */
+gdpa_status settings_check(const gdpa_ctx_options *options);
+gdpa_status settings_read(gdpa_ctx *ctx, const gdpa_ctx_options *options);
+void settings_deinit(gdpa_ctx *ctx);
+/* A warning for each variable that looks like ours and is not. */
+void settings_report_unknown(gdpa_ctx *ctx);
 
 const char *mode_name(int mode);
 

@@ -61,6 +61,9 @@ void kernel_free(gdpa_kernel *kernel);
 /* After a fork: as if it had never been loaded. */
 void kernel_in_child(gdpa_kernel *kernel);
 
+/* Forgets the driver's handles and, with `unload`, gives them back. False when it was not loaded. */
+bool kernel_unload(gdpa_kernel *kernel, bool unload);
+
 /* Loads into the driver, once; sets the last error. `stream` (may be NULL) says which context to be ready in. */
 gdpa_status kernel_load(gdpa_kernel *kernel, struct CUstream_st *stream);
 

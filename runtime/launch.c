@@ -55,6 +55,8 @@ static gdpa_status launch_failed(const gdpa_kernel *kernel, int result, const st
     } else if (result == CUDA_INVALID_CONTEXT && config->stream == NULL) {
         sbuf_addstr(&why, "; the NULL stream needs a context that is current on the calling thread: make one current, "
                           "or pass a stream");
+    } else if (result == CUDA_CONTEXT_IS_DESTROYED || result == CUDA_INVALID_HANDLE) {
+        sbuf_addstr(&why, "; after a device was reset or a context destroyed, call gdpa_ctx_reset");
     }
     error_set_why(GDPA_E_DRIVER, &why);
     sbuf_deinit(&why);

@@ -50,6 +50,9 @@ struct fake_driver {
     void (*params_size)(size_t bytes);                 /* to copy at a launch; 0: none */
     bool (*launch_before)(struct fake_launch *launch); /* the last launch */
     bool (*last_fill)(struct fake_fill *fill);
+    void (*capture)(bool capturing); /* streams capture from now on: loading is refused but in the relaxed mode */
+    bool (*capture_poisoned)(void);  /* something was refused for that reason */
+    void (*device_reset)(void);      /* what was loaded is void from now on */
 };
 
 #endif

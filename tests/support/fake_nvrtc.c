@@ -76,7 +76,7 @@ static int function_find(const char *name)
     abort();
 }
 
-static void __attribute__((constructor)) reset_unlocked(void)
+static void reset_unlocked(void)
 {
     static const int archs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
     const long programs = state.programs;
@@ -100,6 +100,18 @@ static void __attribute__((constructor)) reset_unlocked(void)
     }
     const char *fault = getenv("FAKE_NVRTC_FAIL");
     state.result[F_nvrtcCompileProgram] = fault != NULL ? atoi(fault) : OK;
+}
+
+/* The real one can be used in a child although another thread was in it. */
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+static void __attribute__((constructor)) begin(void)
+{
+    reset_unlocked();
+    pthread_atfork(NULL, NULL, in_child);
 }
 
 static void control_reset(void)
