@@ -424,7 +424,10 @@ typedef struct gdpa_ctx_options {
  */
 GDPA_API gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx);
 
-/* Destroys a context once no kernel of it is referenced any more. No launch of it may be running in another thread. */
+/*
+ * Destroys a context once no kernel or request of it is referenced any more. Waits for workers that are in the middle of
+ * a kernel; requests that were not begun fail. No launch of it may be running in another thread.
+ */
 GDPA_API void gdpa_ctx_destroy(gdpa_ctx *ctx);
 
 /* A context with default options, made on first use and never destroyed; optional, for scripts. Since 0.1. */
@@ -476,6 +479,28 @@ typedef struct gdpa_kernel gdpa_kernel;
 GDPA_API gdpa_status gdpa_kernel_get(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **kernel);
 GDPA_API gdpa_kernel *gdpa_kernel_retain(gdpa_kernel *kernel);
 GDPA_API void gdpa_kernel_release(gdpa_kernel *kernel);
+
+/*
+ * The same by a worker of the context: starts at once and returns. The spec is checked here, and an arch of 0 decided
+ * here. The caller releases *request, at any time: what is being made is not disturbed.
+ * Returns GDPA_E_MEMORY, GDPA_E_NO_DRIVER (arch 0 and no GPU) and what gdpa_spec_check returns. Since 0.1.
+ */
+typedef struct gdpa_request gdpa_request;
+GDPA_API gdpa_status gdpa_kernel_get_async(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_request **request);
+
+/*
+ * Waits for the kernel of a request, up to timeout_ms (0: looks; negative: as long as it takes), from any number of
+ * threads. Each success gives a reference that the caller releases. Returns GDPA_E_TIMEOUT while it is being made,
+ * else what gdpa_kernel_get returns, with the same text for all who ask. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_request_wait(gdpa_request *request, int64_t timeout_ms, gdpa_kernel **kernel);
+GDPA_API void gdpa_request_release(gdpa_request *request);
+
+/*
+ * Has a kernel made in the background, so that a later gdpa_kernel_get finds it or waits for the rest of it. Failures
+ * are told to whoever asks for it later. Returns what gdpa_kernel_get_async returns. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_prefetch(gdpa_ctx *ctx, const gdpa_spec *spec);
 
 /*
  * Loads the kernel into the driver so that the first launch does no lazy work. Optional; gdpa_launch does it otherwise.

@@ -47,6 +47,7 @@ static void context_free(gdpa_ctx *ctx)
     pthread_mutex_destroy(&ctx->open_lock);
     pthread_mutex_destroy(&ctx->flight_lock);
     memory_free(&allocator, ctx->cache_local);
+    crew_deinit(&ctx->crew);
     settings_deinit(ctx);
     memory_free(&allocator, ctx);
 }
@@ -67,6 +68,7 @@ static bool context_init(gdpa_ctx *ctx)
     }
     pthread_mutex_init(&ctx->open_lock, NULL);
     pthread_mutex_init(&ctx->flight_lock, NULL);
+    crew_init(&ctx->crew);
     return true;
 }
 
@@ -132,6 +134,7 @@ void gdpa_ctx_destroy(gdpa_ctx *ctx)
     const bool kept = ctx == NULL || ctx == default_context;
     pthread_mutex_unlock(&default_lock);
     if (!kept) {
+        crew_stop(ctx);
         context_release(ctx);
     }
 }
@@ -153,6 +156,7 @@ void context_fork_done(void)
 void context_in_child(gdpa_ctx *ctx)
 {
     ctx->flights = NULL;
+    crew_in_child(ctx);
     for (gdpa_kernel *kernel = ctx->kernels; kernel != NULL; kernel = kernel->next) {
         kernel_in_child(kernel);
     }

@@ -10,6 +10,7 @@
 #include "runtime/kernel_table.h"
 #include "runtime/log.h"
 #include "runtime/nvrtc.h"
+#include "runtime/request.h"
 
 #include <stdatomic.h>
 
@@ -60,6 +61,8 @@ struct gdpa_ctx {
     gdpa_kernel *kernels; /* all, linked; changed under flight_lock */
     pthread_mutex_t flight_lock;
     struct flight *flights; /* being made */
+
+    struct crew crew;
 
     gdpa_ctx *next;       /* of this process; under the lock of process.c */
     bool open_lock_taken; /* between the two ends of a fork */

@@ -76,6 +76,12 @@ gdpa_status kernel_borrow(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_
 /* The same by a look at this thread's own alone: NULL when there is more to do. Does not count as a hit. */
 gdpa_kernel *kernel_at_hand(const gdpa_ctx *ctx, const gdpa_spec *spec);
 
+/* The kernel of a complete spec, if it was made; NULL else. Counts as a hit. */
+gdpa_kernel *kernel_in_memory(gdpa_ctx *ctx, const gdpa_spec *complete);
+
+/* Normalises a caller's spec and fills its arch in; sets the last error. */
+gdpa_status kernel_spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_spec *complete);
+
 /* Counts a hit in memory. */
 void kernel_hit(gdpa_ctx *ctx);
 

@@ -178,18 +178,32 @@ static gdpa_status spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CU
     return GDPA_OK;
 }
 
-static gdpa_status kernel_get_slowly(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream,
-                                     gdpa_kernel **kernel)
+gdpa_status kernel_spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_spec *complete)
 {
     struct sbuf why;
-    gdpa_spec complete;
     sbuf_init(&why, WHY_LIMIT);
-    gdpa_status status = spec_complete(ctx, spec, stream, &complete, &why);
+    const gdpa_status status = spec_complete(ctx, spec, stream, complete, &why);
     if (status != GDPA_OK) {
         error_set_why(status, &why);
     }
     sbuf_deinit(&why);
-    TRY(status);
+    return status;
+}
+
+gdpa_kernel *kernel_in_memory(gdpa_ctx *ctx, const gdpa_spec *complete)
+{
+    gdpa_kernel *found = kernel_table_find(&ctx->table, kernel_table_hash(complete), complete);
+    if (found != NULL) {
+        counter_add(&ctx->counters.memory_hits, 1);
+    }
+    return found;
+}
+
+static gdpa_status kernel_get_slowly(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream,
+                                     gdpa_kernel **kernel)
+{
+    gdpa_spec complete;
+    TRY(kernel_spec_complete(ctx, spec, stream, &complete));
     gdpa_kernel *found = NULL;
     TRY(kernel_find_or_make(ctx, &complete, &found));
     if (spec->size == sizeof *spec) {

@@ -376,7 +376,9 @@ static gdpa_status job_compile(struct job *job, gdpa_kernel **kernel)
                                             .target = job->arch->target,
                                             .arch = job->spec->arch};
     struct compile_result compiled;
+    slot_take(job->ctx);
     gdpa_status status = compile_source(job->nvrtc, &request, &compiled, &job->why);
+    slot_give(job->ctx);
     if (status == GDPA_OK) {
         counter_add(&counters->compiles, 1);
         counter_add(&counters->compile_ns, (uint64_t)(compiled.milliseconds * 1e6));

@@ -9,6 +9,7 @@
 #include "runtime/kernel.h"
 #include "runtime/thread.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 #define OPEN_WAIT_MS 500
@@ -34,6 +35,7 @@ static void fork_prepare(void)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     for (gdpa_ctx *ctx = contexts; ctx != NULL; ctx = ctx->next) {
+        pthread_mutex_lock(&ctx->crew.lock);
         pthread_mutex_lock(&ctx->flight_lock);
         pthread_mutex_lock(&ctx->table.lock);
         ctx->open_lock_taken = pthread_mutex_timedlock(&ctx->open_lock, &until) == 0;
@@ -47,6 +49,14 @@ static void context_unlock(gdpa_ctx *ctx)
     }
     pthread_mutex_unlock(&ctx->table.lock);
     pthread_mutex_unlock(&ctx->flight_lock);
+    pthread_mutex_unlock(&ctx->crew.lock);
+}
+
+static void lists_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+    thread_fork_done();
+    context_fork_done();
 }
 
 static void fork_done(void)
@@ -54,9 +64,7 @@ static void fork_done(void)
     for (gdpa_ctx *ctx = contexts; ctx != NULL; ctx = ctx->next) {
         context_unlock(ctx);
     }
-    pthread_mutex_unlock(&lock);
-    thread_fork_done();
-    context_fork_done();
+    lists_unlock();
 }
 
 static void fork_child(void)
@@ -66,9 +74,10 @@ static void fork_child(void)
             pthread_mutex_init(&ctx->open_lock, NULL);
             ctx->open_lock_taken = false;
         }
+        context_unlock(ctx);
         context_in_child(ctx);
     }
-    fork_done();
+    lists_unlock();
 }
 
 static void handlers_install(void)
@@ -97,6 +106,46 @@ void process_remove(gdpa_ctx *ctx)
         *link = ctx->next;
     }
     pthread_mutex_unlock(&lock);
+}
+
+/* False for a context that is on its way out. With the lock held, without which its memory does not go. */
+static bool context_try_retain(gdpa_ctx *ctx)
+{
+    int references = atomic_load(&ctx->references);
+    while (references > 0 && !atomic_compare_exchange_weak(&ctx->references, &references, references + 1)) {
+    }
+    return references > 0;
+}
+
+/* One context after the other, without the lock: workers that end need it. */
+static void workers_wait(void)
+{
+    uint64_t done = UINT64_MAX;
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        gdpa_ctx *ctx = contexts;
+        while (ctx != NULL && (ctx->number >= done || !context_try_retain(ctx))) {
+            ctx = ctx->next;
+        }
+        done = ctx != NULL ? ctx->number : 0;
+        pthread_mutex_unlock(&lock);
+        if (ctx == NULL) {
+            return;
+        }
+        crew_stop(ctx);
+        context_release(ctx);
+    }
+}
+
+static void exit_handler_install(void)
+{
+    atexit(workers_wait);
+}
+
+void process_wait_at_exit(void)
+{
+    static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+    pthread_once(&exit_once, exit_handler_install);
 }
 
 void process_counts_add(uint64_t ctx, uint64_t memory_hits, uint64_t launches)

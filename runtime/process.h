@@ -15,6 +15,9 @@ uint64_t process_number(void);
 void process_add(gdpa_ctx *ctx);
 void process_remove(gdpa_ctx *ctx);
 
+/* From now on, the end of the process waits for workers that are in the middle of a kernel. */
+void process_wait_at_exit(void);
+
 /* To the context of that number, if it is still there. */
 void process_counts_add(uint64_t ctx, uint64_t memory_hits, uint64_t launches);
 

@@ -58,6 +58,7 @@ static struct {
     long calls[FUNCTION_COUNT], programs;
     enum fake_output output;
     int delay, seed, option_count;
+    int at_a_time, most_at_a_time; /* compiles */
     char options[OPTIONS_MAX][128];
 } state;
 
@@ -154,6 +155,14 @@ static void control_output(enum fake_output output)
     pthread_mutex_unlock(&lock);
 }
 
+static int control_most_at_a_time(void)
+{
+    pthread_mutex_lock(&lock);
+    const int most = state.most_at_a_time;
+    pthread_mutex_unlock(&lock);
+    return most;
+}
+
 static void control_delay(int milliseconds)
 {
     pthread_mutex_lock(&lock);
@@ -197,9 +206,9 @@ static void control_seed(int seed)
 }
 
 extern const struct fake_nvrtc fake_nvrtc;
-EXPORT const struct fake_nvrtc fake_nvrtc = {control_reset,       control_version, control_archs, control_fail,
-                                             control_output,      control_delay,   control_calls, control_programs,
-                                             control_option_seen, control_seed};
+EXPORT const struct fake_nvrtc fake_nvrtc = {
+    control_reset, control_version,  control_archs,       control_fail, control_output,        control_delay,
+    control_calls, control_programs, control_option_seen, control_seed, control_most_at_a_time};
 
 /* ---------------------------------------------------------------------------------------------------------------
  * NVRTC
@@ -380,8 +389,13 @@ NVRTC(int, nvrtcCompileProgram, (void *program, int option_count, const char *co
 {
     const int result = compile(program, enter(F_nvrtcCompileProgram), option_count, options);
     const struct timespec delay = {state.delay / 1000, (long)(state.delay % 1000) * 1000000};
+    state.at_a_time++;
+    state.most_at_a_time = state.at_a_time > state.most_at_a_time ? state.at_a_time : state.most_at_a_time;
     leave(OK);
     nanosleep(&delay, NULL);
+    pthread_mutex_lock(&lock);
+    state.at_a_time--;
+    pthread_mutex_unlock(&lock);
     return result;
 }
 

@@ -33,6 +33,7 @@ struct fake_nvrtc {
     long (*programs)(void);                  /* made and not destroyed */
     bool (*option_seen)(const char *option); /* in the last compile */
     void (*seed)(int seed);                  /* goes into the code: another compiler of the same version */
+    int (*most_at_a_time)(void);             /* compiles that ran side by side */
 };
 
 #endif
