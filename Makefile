@@ -217,6 +217,16 @@ $(BUILD)/bench/host: $(BUILD)/obj/bench/host.o $(STATIC_LIBRARY) $(TEST_FAKES)
 bench-host: $(BUILD)/bench/host ## time look-ups, launches, cache hits and compiles here (JSON=1: as records)
 	@GDPAJIT_NVRTC='$(NVRTC)' $< $(BUILD)/tests $(if $(JSON),--json)
 
+# What the driver of a GPU does where its manual is silent. One file to copy to the machine with the GPU.
+DRIVER_PROBE := $(BUILD)/bench/driver-probe
+$(DRIVER_PROBE): $(call objects_of,$(wildcard bench/driver_probe*.c)) $(STATIC_LIBRARY)
+	@mkdir -p $(@D)
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SYSTEM_LIBS),$(THIRD_PARTY)) $(SYSTEM_LDLIBS)
+
+.PHONY: driver-probe
+driver-probe: $(DRIVER_PROBE) ## build the program that asks a GPU's driver what we rely on; run it on the GPU
+	@echo 'run: $(DRIVER_PROBE) [--nvrtc FILE]'
+
 .PHONY: tests
 tests: $(TEST_PROGRAMS) $(GPU_TEST_PROGRAMS) $(TEST_FAKES) ## build the test programs without running them
 
