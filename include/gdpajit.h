@@ -649,6 +649,41 @@ GDPA_API gdpa_status gdpa_cache_remove(gdpa_ctx *ctx, const char *key, int64_t *
 GDPA_API gdpa_status gdpa_cache_artifact(gdpa_ctx *ctx, const char *key, gdpa_artifact what, void *data,
                                          size_t capacity, size_t *length);
 
+/* ---------------------------------------------------------------------------------------------------------------
+ * Packs: single files of compiled kernels, searched before the cache and never written again
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * gdpa_ctx_options.packs and GDPAJIT_PACKS name files, folders (their *.pack files in the order of their names) and
+ * files with their hash (FILE@sha256:HEX), separated by colons. The first pack that has a kernel wins, then the cache.
+ * A pack must belong to root or to this user and be writable by nobody else, or be named with its SHA-256. A pack that
+ * cannot be used is a warning.
+ */
+typedef struct gdpa_pack_report {
+    size_t size;
+    int64_t entries;   /* in the pack, good ones */
+    int64_t bad;       /* that failed their checks, and were left out */
+    int64_t present;   /* that the cache has as well */
+    int64_t different; /* of these, with other code: the pack's is used, being searched first */
+    int64_t stored;    /* new to the cache */
+    int64_t bytes;     /* of the file */
+    char sha256[72];   /* 64 hex digits: of the file */
+} gdpa_pack_report;
+
+/*
+ * Writes the entries of the cache with these keys (NULL: all) into a pack, which replaces what has that name at once
+ * and whole. With code_only sources, PTX, logs and plans are left out. report may be NULL.
+ * Returns GDPA_E_CACHE, GDPA_E_NOT_FOUND for a key that is not there. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *keys, size_t key_count,
+                                     int code_only, gdpa_pack_report *report);
+
+/*
+ * Checks a pack ("FILE" or "FILE@sha256:HEX") against its hashes and against the cache and, with store, puts what is
+ * new into the cache. report may be NULL. Returns GDPA_E_CACHE with the reason when it cannot be used. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_pack_read(gdpa_ctx *ctx, const char *path, int store, gdpa_pack_report *report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,13 +17,15 @@
  * Life
  * ------------------------------------------------------------------------------------------------------------- */
 
-static struct opening *const *openings_of(gdpa_ctx *ctx, struct opening *list[4])
+enum { OPENINGS = 5 };
+
+static void openings_of(gdpa_ctx *ctx, struct opening *list[OPENINGS])
 {
     list[0] = &ctx->cache_opening;
     list[1] = &ctx->nvrtc_opening;
     list[2] = &ctx->driver_opening;
     list[3] = &ctx->device_opening;
-    return list;
+    list[4] = &ctx->packs_opening;
 }
 
 static void context_free(gdpa_ctx *ctx)
@@ -37,11 +39,12 @@ static void context_free(gdpa_ctx *ctx)
     }
     kernel_table_deinit(&ctx->table, &allocator);
     cache_close(ctx->cache);
+    packs_close(&ctx->packs_open);
     nvrtc_free(ctx->nvrtc);
     driver_free(ctx->driver);
-    struct opening *list[4];
+    struct opening *list[OPENINGS];
     openings_of(ctx, list);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < OPENINGS; i++) {
         sbuf_deinit(&list[i]->text);
     }
     pthread_mutex_destroy(&ctx->open_lock);
@@ -60,9 +63,9 @@ static bool context_init(gdpa_ctx *ctx)
     if (!kernel_table_init(&ctx->table, &ctx->allocator)) {
         return false;
     }
-    struct opening *list[4];
+    struct opening *list[OPENINGS];
     openings_of(ctx, list);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < OPENINGS; i++) {
         atomic_init(&list[i]->done, false);
         sbuf_init(&list[i]->text, REPORT_LIMIT);
     }
@@ -163,6 +166,15 @@ void context_in_child(gdpa_ctx *ctx)
     atomic_store(&ctx->device_opening.done, false);
 }
 
+static uint64_t packs_bad_entries(gdpa_ctx *ctx)
+{
+    uint64_t bad = 0;
+    for (int i = 0; atomic_load(&ctx->packs_opening.done) && i < ctx->packs_open.count; i++) {
+        bad += cache_bad_entries(ctx->packs_open.list[i]);
+    }
+    return bad;
+}
+
 gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
 {
     FAIL_IF(ctx == NULL || stats == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "stats");
@@ -176,8 +188,8 @@ gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
                             .compiles = atomic_load(&from->compiles),
                             .compile_failures = atomic_load(&from->compile_failures),
                             .waits = atomic_load(&from->waits),
-                            .bad_entries =
-                                atomic_load(&from->bad_entries) + (cache != NULL ? cache_bad_entries(cache) : 0),
+                            .bad_entries = atomic_load(&from->bad_entries) + packs_bad_entries(ctx) +
+                                           (cache != NULL ? cache_bad_entries(cache) : 0),
                             .launches = launches + atomic_load(&from->launches),
                             .generate_ns = atomic_load(&from->generate_ns),
                             .compile_ns = atomic_load(&from->compile_ns),
@@ -284,6 +296,25 @@ struct cache *context_cache(gdpa_ctx *ctx)
 {
     open_once(ctx, &ctx->cache_opening, cache_begin, NULL);
     return ctx->cache;
+}
+
+static gdpa_status packs_begin(gdpa_ctx *ctx, struct sbuf *text)
+{
+    if (ctx->mode == GDPA_MODE_OFF || ctx->packs.value == NULL) {
+        return GDPA_OK;
+    }
+    const gdpa_status status = packs_open(ctx->packs.value, cache_line, ctx, &ctx->packs_open, text);
+    if (status != GDPA_OK) {
+        log_write(&ctx->log, GDPA_LOG_WARN, LOG_CACHE, "packs (%s) are not used from here on: %s", ctx->packs.origin,
+                  text->text);
+    }
+    return GDPA_OK;
+}
+
+const struct packs *context_packs(gdpa_ctx *ctx)
+{
+    open_once(ctx, &ctx->packs_opening, packs_begin, NULL);
+    return &ctx->packs_open;
 }
 
 const char *context_cache_absence(const gdpa_ctx *ctx)

@@ -10,6 +10,7 @@
 #include "runtime/kernel_table.h"
 #include "runtime/log.h"
 #include "runtime/nvrtc.h"
+#include "runtime/packs.h"
 #include "runtime/request.h"
 
 #include <stdatomic.h>
@@ -52,8 +53,9 @@ struct gdpa_ctx {
     struct counters counters;
 
     pthread_mutex_t open_lock;
-    struct opening cache_opening, nvrtc_opening, driver_opening, device_opening;
+    struct opening cache_opening, packs_opening, nvrtc_opening, driver_opening, device_opening;
     struct cache *cache;
+    struct packs packs_open;
     struct nvrtc *nvrtc;
     struct driver *driver;
 
@@ -69,7 +71,8 @@ struct gdpa_ctx {
 };
 
 /* Each opens at the first call; later ones give the same answer. `why` gets the reason of a failure. */
-struct cache *context_cache(gdpa_ctx *ctx); /* NULL: there is none, or the mode is off */
+struct cache *context_cache(gdpa_ctx *ctx);       /* NULL: there is none, or the mode is off */
+const struct packs *context_packs(gdpa_ctx *ctx); /* none in mode off */
 gdpa_status context_nvrtc(gdpa_ctx *ctx, const struct nvrtc **nvrtc, struct sbuf *why);
 gdpa_status context_driver(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why);  /* loaded */
 gdpa_status context_devices(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why); /* and started */

@@ -199,10 +199,10 @@ static gdpa_status disk_read(struct job *job, struct cache *cache, const struct 
     } else {
         char hex[33];
         cache_key_hex(key, hex);
-        log_write(&job->ctx->log, GDPA_LOG_WARN, LOG_CACHE, "entry %s of %s is not used and removed: %s", hex,
-                  job->name.text, job->why.text);
+        const bool removed = cache_is_writable(cache) && cache_remove(cache, key, NULL) == CACHE_OK;
+        log_write(&job->ctx->log, GDPA_LOG_WARN, LOG_CACHE, "entry %s of %s (%s) is not used%s: %s", hex,
+                  job->name.text, cache_path(cache), removed ? " and removed" : "", job->why.text);
         counter_add(&job->ctx->counters.bad_entries, 1);
-        cache_remove(cache, key, NULL);
     }
     cache_entry_deinit(&entry);
     return status;
@@ -238,21 +238,53 @@ static gdpa_status disk_read_any_compiler(struct job *job, struct cache *cache, 
     return disk_read(job, cache, &search.key, NULL, 0, kernel);
 }
 
+static void hit_note(const struct job *job, const struct cache *cache, const gdpa_kernel *found)
+{
+    counter_add(&job->ctx->counters.disk_hits, 1);
+    log_write(&job->ctx->log, GDPA_LOG_DEBUG, LOG_CACHE, "event=hit name=%s key=%s nvrtc=%s file=%s", job->name.text,
+              found->key, found->nvrtc, cache_path(cache));
+}
+
+/*
+ * A pack was chosen by whoever set this up: its code is used whichever NVRTC made it, but that of the NVRTC at hand
+ * first (docs/decisions/062-packs.md).
+ */
+static gdpa_status pack_read(struct job *job, struct cache *pack, gdpa_kernel **kernel)
+{
+    gdpa_status status = GDPA_E_NOT_FOUND;
+    if (job->nvrtc != NULL) {
+        status = disk_read(job, pack, &job->key, job->material, job->material_size, kernel);
+    }
+    return status == GDPA_E_NOT_FOUND ? disk_read_any_compiler(job, pack, kernel) : status;
+}
+
+static gdpa_status packs_look_up(struct job *job, gdpa_kernel **kernel)
+{
+    const struct packs *packs = context_packs(job->ctx);
+    gdpa_status status = GDPA_E_NOT_FOUND;
+    for (int i = 0; i < packs->count && status == GDPA_E_NOT_FOUND; i++) {
+        status = pack_read(job, packs->list[i], kernel);
+        if (status == GDPA_OK) {
+            hit_note(job, packs->list[i], *kernel);
+        }
+    }
+    return status;
+}
+
 static gdpa_status job_look_up(struct job *job, gdpa_kernel **kernel)
 {
-    struct cache *cache = context_cache(job->ctx);
-    if (cache == NULL) {
-        return GDPA_E_NOT_FOUND;
-    }
     gdpa_kernel *found = NULL;
-    const gdpa_status status = job->nvrtc != NULL
-                                   ? disk_read(job, cache, &job->key, job->material, job->material_size, &found)
-                                   : disk_read_any_compiler(job, cache, &found);
-    if (status == GDPA_OK && found != NULL) {
+    gdpa_status status = packs_look_up(job, &found);
+    struct cache *cache = status == GDPA_E_NOT_FOUND ? context_cache(job->ctx) : NULL;
+    if (cache != NULL) {
+        status = job->nvrtc != NULL ? disk_read(job, cache, &job->key, job->material, job->material_size, &found)
+                                    : disk_read_any_compiler(job, cache, &found);
+        if (status == GDPA_OK) {
+            hit_note(job, cache, found);
+        }
+    }
+    if (status == GDPA_OK) {
         *kernel = found;
-        counter_add(&job->ctx->counters.disk_hits, 1);
-        log_write(&job->ctx->log, GDPA_LOG_DEBUG, LOG_CACHE, "event=hit name=%s key=%s nvrtc=%s", job->name.text,
-                  found->key, found->nvrtc);
     }
     return status;
 }

@@ -24,6 +24,7 @@ const struct struct_rule rule_kernel_info = RULE(gdpa_kernel_info, "set size = s
 const struct struct_rule rule_cache_summary =
     RULE_GROWN(gdpa_cache_summary, foreign_entries, "set size = sizeof(gdpa_cache_summary)");
 const struct struct_rule rule_cache_gc_report = RULE(gdpa_cache_gc_report, "set size = sizeof(gdpa_cache_gc_report)");
+const struct struct_rule rule_pack_report = RULE(gdpa_pack_report, "set size = sizeof(gdpa_pack_report)");
 
 static size_t size_of(const void *bytes)
 {
