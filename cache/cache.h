@@ -62,6 +62,18 @@ struct cache_entry {
     void *owned;             /* out only: the memory behind the pointers */
 };
 
+/*
+ * Key material taken apart again, for people who want to know why two keys differ. False at its end, and where it is
+ * not as cache_key_make makes it. Pointers are into the material.
+ */
+struct cache_material_part {
+    struct cache_bytes label, stored; /* stored: the data, or its hash */
+    bool hashed;
+    uint64_t size; /* of the data */
+};
+bool cache_material_first(const struct cache_bytes *material, size_t *at);
+bool cache_material_next(const struct cache_bytes *material, size_t *at, struct cache_material_part *part);
+
 struct cache_options {
     const char *dir; /* folder; made with 0700 when absent. The file name carries the schema number */
     bool read_only;

@@ -649,6 +649,13 @@ GDPA_API gdpa_status gdpa_cache_remove(gdpa_ctx *ctx, const char *key, int64_t *
 GDPA_API gdpa_status gdpa_cache_artifact(gdpa_ctx *ctx, const char *key, gdpa_artifact what, void *data,
                                          size_t capacity, size_t *length);
 
+/*
+ * Why a kernel would be compiled: "name: value" lines on what it is looked for by, which file has it ("found: no"),
+ * the nearest entry of the cache, and the parts of the key that differ ("different: nvrtc: here 13.0; there 12.8").
+ * Compiles and launches nothing. Same buffer rules as gdpa_spec_format. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_cache_why(gdpa_ctx *ctx, const gdpa_spec *spec, char *text, size_t capacity, size_t *length);
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Packs: single files of compiled kernels, searched before the cache and never written again
  * ------------------------------------------------------------------------------------------------------------- */

@@ -51,6 +51,7 @@ static void context_free(gdpa_ctx *ctx)
     pthread_mutex_destroy(&ctx->flight_lock);
     memory_free(&allocator, ctx->cache_local);
     crew_deinit(&ctx->crew);
+    trace_deinit(&ctx->trace);
     settings_deinit(ctx);
     memory_free(&allocator, ctx);
 }
@@ -72,6 +73,7 @@ static bool context_init(gdpa_ctx *ctx)
     pthread_mutex_init(&ctx->open_lock, NULL);
     pthread_mutex_init(&ctx->flight_lock, NULL);
     crew_init(&ctx->crew);
+    trace_init(&ctx->trace);
     return true;
 }
 
@@ -160,6 +162,7 @@ void context_in_child(gdpa_ctx *ctx)
 {
     ctx->flights = NULL;
     crew_in_child(ctx);
+    pthread_mutex_init(&ctx->trace.lock, NULL);
     for (gdpa_kernel *kernel = ctx->kernels; kernel != NULL; kernel = kernel->next) {
         kernel_in_child(kernel);
     }

@@ -12,6 +12,7 @@
 #include "runtime/nvrtc.h"
 #include "runtime/packs.h"
 #include "runtime/request.h"
+#include "runtime/trace.h"
 
 #include <stdatomic.h>
 
@@ -45,7 +46,8 @@ struct gdpa_ctx {
     char *cache_local; /* the folder in place of cache_dir, set when the cache is opened; NULL: that itself */
     int capture;       /* gdpa_capture, never DEFAULT */
     int jobs;          /* compiles at a time, at least 1 */
-    struct setting cache_dir, nvrtc_path, driver_path, packs, trace;
+    struct setting cache_dir, nvrtc_path, driver_path, packs, trace_path;
+    struct trace trace;
     bool cache_shared;
     int64_t cache_limit, cache_wait_ns;
     struct env env;

@@ -8,6 +8,7 @@
 #include "runtime/kernel_job.h"
 #include "runtime/thread.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct flight {
@@ -32,6 +33,10 @@ static gdpa_status kernel_into_table(gdpa_ctx *ctx, const gdpa_spec *spec, uint6
     gdpa_kernel *made = NULL;
     sbuf_init(&why, WHY_LIMIT);
     gdpa_status status = kernel_produce(ctx, spec, &made, &why);
+    if (ctx->trace_path.value != NULL && !trace_spec(&ctx->trace, ctx->trace_path.value, spec)) {
+        log_write(&ctx->log, GDPA_LOG_WARN, LOG_CONTEXT, "the trace %s (%s) is not written any more: %s",
+                  ctx->trace_path.value, ctx->trace_path.origin, strerror(errno));
+    }
     if (status == GDPA_OK && !kernel_table_add(&ctx->table, &ctx->allocator, hash, spec, made, false)) {
         kernel_free(made);
         status = fail(&why, GDPA_E_MEMORY, "no memory for the table of kernels");

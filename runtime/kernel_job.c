@@ -486,3 +486,34 @@ gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **k
     job_deinit(&job);
     return status;
 }
+
+gdpa_status kernel_identify(gdpa_ctx *ctx, const gdpa_spec *spec, struct kernel_identity *identity, struct sbuf *why)
+{
+    struct job job;
+    job_init(&job, ctx, spec);
+    gdpa_status status = job_generate(&job);
+    if (status == GDPA_OK) {
+        status = job_find_compiler(&job);
+    }
+    if (status != GDPA_OK) {
+        sbuf_reset(why);
+        sbuf_add(why, job.why.text, job.why.length);
+    }
+    *identity = (struct kernel_identity){.name = job.name,
+                                         .source = job.source,
+                                         .spec_text = job.spec_text,
+                                         .key = job.key,
+                                         .material = {job.material, job.material_size},
+                                         .no_key = job.nvrtc_why};
+    sbuf_deinit(&job.why);
+    return status;
+}
+
+void kernel_identity_deinit(struct kernel_identity *identity)
+{
+    sbuf_deinit(&identity->name);
+    sbuf_deinit(&identity->source);
+    sbuf_deinit(&identity->spec_text);
+    sbuf_deinit(&identity->no_key);
+    free((void *)(uintptr_t)identity->material.data);
+}

@@ -212,7 +212,7 @@ gdpa_status settings_read(gdpa_ctx *ctx, const gdpa_ctx_options *options)
     TRY(capture_set(ctx, options->capture));
     TRY(jobs_set(ctx, options->jobs));
     TRY(path_set(ctx, &ctx->packs, options->packs, "gdpa_ctx_options.packs", ENV_PACKS));
-    TRY(path_set(ctx, &ctx->trace, options->trace, "gdpa_ctx_options.trace", ENV_TRACE));
+    TRY(path_set(ctx, &ctx->trace_path, options->trace, "gdpa_ctx_options.trace", ENV_TRACE));
     TRY(cache_limit_set(ctx, options->cache_limit_bytes));
     TRY(cache_wait_set(ctx, options->cache_wait_s));
     TRY(cache_shared_set(ctx));
@@ -229,7 +229,7 @@ void settings_report_unknown(gdpa_ctx *ctx)
 
 void settings_deinit(gdpa_ctx *ctx)
 {
-    struct setting *const all[] = {&ctx->cache_dir, &ctx->nvrtc_path, &ctx->driver_path, &ctx->packs, &ctx->trace};
+    struct setting *const all[] = {&ctx->cache_dir, &ctx->nvrtc_path, &ctx->driver_path, &ctx->packs, &ctx->trace_path};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         memory_free(&ctx->allocator, all[i]->value);
     }
