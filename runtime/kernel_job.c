@@ -30,6 +30,7 @@ struct job {
     struct cache_key key; /* with a compiler only */
     uint8_t *material;
     size_t material_size;
+    const struct cache *found_in; /* cache or pack */
 };
 
 static int64_t now_ns(void)
@@ -238,8 +239,9 @@ static gdpa_status disk_read_any_compiler(struct job *job, struct cache *cache, 
     return disk_read(job, cache, &search.key, NULL, 0, kernel);
 }
 
-static void hit_note(const struct job *job, const struct cache *cache, const gdpa_kernel *found)
+static void hit_note(struct job *job, const struct cache *cache, const gdpa_kernel *found)
 {
+    job->found_in = cache;
     counter_add(&job->ctx->counters.disk_hits, 1);
     log_write(&job->ctx->log, GDPA_LOG_DEBUG, LOG_CACHE, "event=hit name=%s key=%s nvrtc=%s file=%s", job->name.text,
               found->key, found->nvrtc, cache_path(cache));
@@ -293,16 +295,35 @@ static gdpa_status job_look_up(struct job *job, gdpa_kernel **kernel)
  * Compiler
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* As a shell takes it for one word. */
+static void quoted_print(const char *text, struct sbuf *line)
+{
+    sbuf_addstr(line, "'");
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            sbuf_addstr(line, "'\\''");
+        } else {
+            sbuf_add(line, text, 1);
+        }
+    }
+    sbuf_addstr(line, "'");
+}
+
+/* With the command that cures it, which works as it is printed, also where the variable that brought us here is set. */
 static gdpa_status not_ready(struct job *job)
 {
     const struct setting *dir = &job->ctx->cache_dir;
-    const bool chosen = dir->value != NULL && strcmp(dir->origin, "default") != 0;
-    return fail(&job->why, GDPA_E_NOT_READY,
-                "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: "
-                "%s%s%sgdpa-jit warm '%s'",
-                job->name.text, job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx),
-                job->ctx->mode_origin, chosen ? "GDPAJIT_CACHE_DIR='" : "", chosen ? dir->value : "",
-                chosen ? "' " : "", job->spec_text.text);
+    fail(&job->why, GDPA_E_NOT_READY,
+         "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: %s", job->name.text,
+         job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx), job->ctx->mode_origin,
+         strcmp(job->ctx->mode_origin, "GDPAJIT_MODE") == 0 ? "GDPAJIT_MODE=auto " : "");
+    if (dir->value != NULL && strcmp(dir->origin, "default") != 0) {
+        sbuf_addstr(&job->why, "GDPAJIT_CACHE_DIR=");
+        quoted_print(dir->value, &job->why);
+        sbuf_addstr(&job->why, " ");
+    }
+    sbuf_addf(&job->why, "gdpa-jit warm '%s'", job->spec_text.text);
+    return GDPA_E_NOT_READY;
 }
 
 /* True when the disk has it now: texts need not stay in memory. */
@@ -495,6 +516,14 @@ gdpa_status kernel_identify(gdpa_ctx *ctx, const gdpa_spec *spec, struct kernel_
     if (status == GDPA_OK) {
         status = job_find_compiler(&job);
     }
+    if (status == GDPA_OK) {
+        gdpa_kernel *kernel = NULL;
+        status = job_look_up(&job, &kernel);
+        if (status == GDPA_OK) {
+            kernel_free(kernel);
+        }
+        status = status == GDPA_E_NOT_FOUND ? GDPA_OK : status;
+    }
     if (status != GDPA_OK) {
         sbuf_reset(why);
         sbuf_add(why, job.why.text, job.why.length);
@@ -504,6 +533,7 @@ gdpa_status kernel_identify(gdpa_ctx *ctx, const gdpa_spec *spec, struct kernel_
                                          .spec_text = job.spec_text,
                                          .key = job.key,
                                          .material = {job.material, job.material_size},
+                                         .found_in = job.found_in,
                                          .no_key = job.nvrtc_why};
     sbuf_deinit(&job.why);
     return status;

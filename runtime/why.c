@@ -188,24 +188,6 @@ static void nearest_print(struct cache *cache, const struct nearest *nearest, st
     }
 }
 
-/* The file that has the exact key; NULL: none. */
-static struct cache *holder_find(gdpa_ctx *ctx, const struct kernel_identity *identity)
-{
-    const struct packs *packs = context_packs(ctx);
-    struct cache *cache = context_cache(ctx);
-    for (int i = 0; i <= packs->count; i++) {
-        struct cache *file = i < packs->count ? packs->list[i] : cache;
-        struct cache_entry entry;
-        if (file != NULL && identity->material.data != NULL &&
-            cache_get(file, &identity->key, identity->material.data, identity->material.size, false, &entry) ==
-                CACHE_OK) {
-            cache_entry_deinit(&entry);
-            return file;
-        }
-    }
-    return NULL;
-}
-
 static void search_print(gdpa_ctx *ctx, const struct kernel_identity *identity, struct sbuf *text)
 {
     struct cache *cache = context_cache(ctx);
@@ -233,9 +215,8 @@ static void why_print(gdpa_ctx *ctx, const struct kernel_identity *identity, str
     if (identity->material.data == NULL) {
         sbuf_addf(text, "key.missing: %s\n", identity->no_key.text);
     }
-    struct cache *holder = holder_find(ctx, identity);
-    sbuf_addf(text, "found: %s\n", holder != NULL ? cache_path(holder) : "no");
-    if (holder == NULL) {
+    sbuf_addf(text, "found: %s\n", identity->found_in != NULL ? cache_path(identity->found_in) : "no");
+    if (identity->found_in == NULL) {
         search_print(ctx, identity, text);
     }
 }

@@ -5,6 +5,7 @@
 #include "tests/support/cubin_maker.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <time.h>
 
@@ -385,8 +386,22 @@ static int compile(struct program *program, int result, int option_count, const 
     return OK;
 }
 
+/* Programs under test run in processes of their own: what takes one down is asked for by a part of a kernel's name. */
+static void misfortune(const struct program *program)
+{
+    const char *crash = getenv("FAKE_NVRTC_CRASH"), *hang = getenv("FAKE_NVRTC_HANG");
+    if (crash != NULL && strstr(program->name, crash) != NULL) {
+        raise(SIGKILL);
+    }
+    while (hang != NULL && strstr(program->name, hang) != NULL) {
+        const struct timespec second = {1, 0};
+        nanosleep(&second, NULL);
+    }
+}
+
 NVRTC(int, nvrtcCompileProgram, (void *program, int option_count, const char *const *options))
 {
+    misfortune(program);
     const int result = compile(program, enter(F_nvrtcCompileProgram), option_count, options);
     const struct timespec delay = {state.delay / 1000, (long)(state.delay % 1000) * 1000000};
     state.at_a_time++;
