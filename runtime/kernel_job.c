@@ -266,7 +266,7 @@ static gdpa_status packs_look_up(struct job *job, gdpa_kernel **kernel)
     gdpa_status status = GDPA_E_NOT_FOUND;
     for (int i = 0; i < packs->count && status == GDPA_E_NOT_FOUND; i++) {
         status = pack_read(job, packs->list[i], kernel);
-        if (status == GDPA_OK) {
+        if (status == GDPA_OK && *kernel != NULL) {
             hit_note(job, packs->list[i], *kernel);
         }
     }
@@ -281,7 +281,7 @@ static gdpa_status job_look_up(struct job *job, gdpa_kernel **kernel)
     if (cache != NULL) {
         status = job->nvrtc != NULL ? disk_read(job, cache, &job->key, job->material, job->material_size, &found)
                                     : disk_read_any_compiler(job, cache, &found);
-        if (status == GDPA_OK) {
+        if (status == GDPA_OK && found != NULL) {
             hit_note(job, cache, found);
         }
     }
@@ -519,7 +519,7 @@ gdpa_status kernel_identify(gdpa_ctx *ctx, const gdpa_spec *spec, struct kernel_
     if (status == GDPA_OK) {
         gdpa_kernel *kernel = NULL;
         status = job_look_up(&job, &kernel);
-        if (status == GDPA_OK) {
+        if (status == GDPA_OK && kernel != NULL) {
             kernel_free(kernel);
         }
         status = status == GDPA_E_NOT_FOUND ? GDPA_OK : status;

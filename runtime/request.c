@@ -220,19 +220,24 @@ static gdpa_status request_queue(gdpa_ctx *ctx, gdpa_request *request)
     return GDPA_OK;
 }
 
-/* A request with its spec complete: which device is meant is decided here, on the caller's thread. */
-static gdpa_status request_make(gdpa_ctx *ctx, const gdpa_spec *spec, int holders, gdpa_request **request)
+/* A request with its spec complete: which device is meant is decided here, on the caller's thread. NULL: see *status. */
+static gdpa_request *request_make(gdpa_ctx *ctx, const gdpa_spec *spec, int holders, gdpa_status *status)
 {
     gdpa_spec complete;
-    TRY(kernel_spec_complete(ctx, spec, NULL, &complete));
+    *status = kernel_spec_complete(ctx, spec, NULL, &complete);
+    if (*status != GDPA_OK) {
+        return NULL;
+    }
     gdpa_request *made = memory_alloc(&ctx->allocator, sizeof *made);
-    FAIL_IF(made == NULL, GDPA_E_MEMORY, "no memory for a request");
+    if (made == NULL) {
+        *status = error_set(GDPA_E_MEMORY, "no memory for a request");
+        return NULL;
+    }
     context_retain(ctx);
     made->ctx = ctx;
     made->spec = complete;
     made->holders = holders;
-    *request = made;
-    return GDPA_OK;
+    return made;
 }
 
 gdpa_status gdpa_kernel_get_async(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_request **request)
@@ -241,8 +246,11 @@ gdpa_status gdpa_kernel_get_async(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_req
             ctx == NULL    ? "ctx"
             : spec == NULL ? "spec"
                            : "request");
-    gdpa_request *made = NULL;
-    TRY(request_make(ctx, spec, 2, &made));
+    gdpa_status status = GDPA_OK;
+    gdpa_request *made = request_make(ctx, spec, 2, &status);
+    if (made == NULL) {
+        return status;
+    }
     gdpa_kernel *kernel = kernel_in_memory(ctx, &made->spec);
     if (kernel != NULL) {
         made->holders = 1;
@@ -258,13 +266,15 @@ gdpa_status gdpa_kernel_get_async(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_req
 gdpa_status gdpa_prefetch(gdpa_ctx *ctx, const gdpa_spec *spec)
 {
     FAIL_IF(ctx == NULL || spec == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "spec");
-    gdpa_request *made = NULL;
-    TRY(request_make(ctx, spec, 1, &made));
+    gdpa_status status = GDPA_OK;
+    gdpa_request *made = request_make(ctx, spec, 1, &status);
+    if (made == NULL) {
+        return status;
+    }
     if (kernel_in_memory(ctx, &made->spec) == NULL) {
         return request_queue(ctx, made);
     }
-    pthread_mutex_lock(&ctx->crew.lock);
-    request_leave(made);
+    gdpa_request_release(made);
     return GDPA_OK;
 }
 

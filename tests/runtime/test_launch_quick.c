@@ -73,7 +73,7 @@ static int64_t stride_near(int64_t packed)
     if (chance(12)) {
         return number(4096);
     }
-    return chance(3) ? packed + 8 * (int64_t)(roll() % 5) - 8 : packed;
+    return chance(3) ? (int64_t)((uint64_t)packed + 8 * (roll() % 5) - 8) : packed;
 }
 
 static void tensor_vary(gdpa_tensor *tensor, int64_t rows, int64_t heads, int64_t dim)
@@ -86,7 +86,7 @@ static void tensor_vary(gdpa_tensor *tensor, int64_t rows, int64_t heads, int64_
     tensor->flags |= chance(60) ? 1u << roll() % 8 : 0;
     tensor->dtype = chance(10) ? (int32_t)(roll() % 5) : 0;
     const bool rows_inside = chance(3);
-    tensor->stride_head = stride_near(rows_inside ? rows * dim : dim);
+    tensor->stride_head = stride_near(rows_inside ? (int64_t)((uint64_t)rows * (uint64_t)dim) : dim);
     tensor->stride_row = stride_near(rows_inside ? dim : (int64_t)((uint64_t)heads * (uint64_t)dim));
     tensor->stride_batch = stride_near((int64_t)((uint64_t)rows * (uint64_t)heads * (uint64_t)dim));
     tensor->stride_dim = chance(30) ? number(3) : 1;

@@ -415,6 +415,8 @@ DRIVER(cuLibraryLoadData, (struct CUlib_st * *library, const void *code, void *j
             loaded->kernels[i].arch =
                 (int)((header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff);
         }
+        loaded->next = libraries;
+        libraries = loaded;
         state.loaded++;
         *library = loaded;
     }
@@ -428,6 +430,11 @@ DRIVER(cuLibraryUnload, (struct CUlib_st * library))
         result = INVALID_HANDLE;
     }
     if (result == OK) {
+        struct CUlib_st **link = &libraries;
+        while (*link != library) {
+            link = &(*link)->next;
+        }
+        *link = library->next;
         library->magic = 0;
         state.loaded--;
         free(library);

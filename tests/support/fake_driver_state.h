@@ -28,6 +28,7 @@ struct CUkern_st {
 };
 struct CUlib_st {
     uint32_t magic;
+    struct CUlib_st *next; /* of all that are loaded, so that those of before a reset are not lost */
     int epoch;
     struct CUkern_st kernels[2]; /* the second one of a backward pass has a suffix */
 };
@@ -60,6 +61,7 @@ static struct {
     struct fake_fill fill;
 } state;
 
+static struct CUlib_st *libraries;
 static struct CUctx_st contexts[DEVICES_MAX];
 static struct CUstream_st streams[DEVICES_MAX];
 static _Thread_local int current_stack[16] = {CURRENT_NONE};
