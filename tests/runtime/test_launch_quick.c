@@ -196,7 +196,8 @@ static void ordinary_calls_take_the_short_way(void **state)
         assert_false(launch_quick_fill(&made.quick, &args, &shape));
     }
     const struct made made = made_of(texts[0]);
-    assert_false(launch_quick_fill(&made.quick, NULL, NULL));
+    struct launch_shape shape;
+    assert_false(launch_quick_fill(&made.quick, NULL, &shape));
 }
 
 int main(void)
