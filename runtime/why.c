@@ -213,7 +213,12 @@ static void why_print(gdpa_ctx *ctx, const struct kernel_identity *identity, str
     }
     sbuf_addf(text, "spec: %s\nname: %s\nkey: %s\n", identity->spec_text.text, identity->name.text, hex);
     if (identity->material.data == NULL) {
-        sbuf_addf(text, "key.missing: %s\n", identity->no_key.text);
+        sbuf_addstr(text, "key.missing: ");
+        for (const char *byte = identity->no_key.text; *byte != '\0'; byte++) {
+            sbuf_add(text, byte, 1);
+            sbuf_addstr(text, *byte == '\n' ? "    " : ""); /* more of the same value */
+        }
+        sbuf_addstr(text, "\n");
     }
     sbuf_addf(text, "found: %s\n", identity->found_in != NULL ? cache_path(identity->found_in) : "no");
     if (identity->found_in == NULL) {
