@@ -119,7 +119,7 @@ static void call_forward(struct call *call)
 static void call_launch_elsewhere(struct call *call)
 {
     call->turn = (call->turn + 1) % 64;
-    char *const base = (char *)(uintptr_t)0x10000 + 0x10000 * call->turn;
+    char *const base = (char *)((uintptr_t)0x10000 + 0x10000 * (uintptr_t)call->turn);
     call->args.q.data = base;
     call->args.k.data = base + 0x1000;
     call->args.v.data = base + 0x2000;
