@@ -76,7 +76,7 @@ static void check_gradients(const struct variant *variant, int activation)
     memset(found.dk, 0, sizeof(double) * (size_t)sizes.dk);
     memset(found.dv, 0, sizeof(double) * (size_t)sizes.dv);
     struct reference_gradients exact = {found.dq, found.dk, found.dv}, none = {NULL, NULL, NULL};
-    assert_true(reference_backward(&fixture.problem, exact, none));
+    assert_true(reference_backward(&fixture.problem, exact, none, none));
     char where[80];
     snprintf(where, sizeof where, "'%s', %s", variant->name, activations[activation - 1].name);
     fixture.problem.threads = 1;
