@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80
- * kernel     gdpa_bwd_sm80_d64_fp16_silu_causal_e4ea8296
+ * kernel     gdpa_bwd_sm80_d64_fp16_silu_causal_0d33fbd6
  * generator  (this version)
  * plan       portable block_m=64 block_n=128 slice_n=128 warps=8 threads=256 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=81920 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0 slice_m=64 column_parts=1 dq_threads=256
  * again      gdpa-jit show source "bwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80"
@@ -432,154 +432,6 @@ __device__ inline void copy_rows(const Tile &tile, const uint16_t *source, int64
                 load_unit(tile.unit_address(row, unit), source + row * row_stride + unit * 8, valid);
             }
         }
-    }
-}
-
-// ---- templates/ptx/ldmatrix.cuh
-/*
- * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
- *
- * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
- * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
- */
-
-__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-// ---- templates/ptx/mma.cuh
-/*
- * Warp-wide products of fragments in registers: D += A B with A 16x16, B 16x8, D 16x8. PTX ISA, "mma.sync.m16n8k16".
- *
- * With g = lane / 4 and t = lane % 4 a lane holds
- *     A  a[0] (row g, columns 2t, 2t+1), a[1] (row g+8, the same), a[2] (row g, columns 2t+8, 2t+9), a[3] (row g+8, those)
- *     B  b0 (rows 2t, 2t+1, column g), b1 (rows 2t+8, 2t+9, column g)
- *     D  d[0], d[1] (row g, columns 2t, 2t+1), d[2], d[3] (row g+8, the same)
- * where a register of 16-bit elements has the lower index in its lower half.
- */
-
-__device__ inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ inline void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// ---- templates/fragment_mma.cuh
-/*
- * Products of a warp on tiles in shared memory, of any number of fragments. Fragments are those of ptx/mma.cuh: A and accumulators in
- * tiles of 16 rows, accumulators in tiles of 8 columns. (The forward has its own in warp_mma.cuh, cut to its tiles.)
- */
-
-__device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    mma_m16n8k16_f16(d, a, b0, b1);
-}
-
-/*
- * ldmatrix addresses of a lane: row first_row + row, 16-byte half `half` of the 16 columns of a step. `row` and `half` depend on the lane
- * alone, and first_row is a multiple of 8: the swizzle of every step differs only in the step.
- */
-template <typename Tile>
-__device__ inline uint32_t step_address(const Tile &tile, uint32_t row, uint32_t half, uint32_t first_row, uint32_t step)
-{
-    constexpr uint32_t kStepsInChunk = Tile::kChunkColumns / 16;
-    const uint32_t place = step % kStepsInChunk * 2 ^ (half ^ Tile::swizzle(row));
-    return tile.base + step / kStepsInChunk * Tile::kChunkBytes + (first_row + row) * Tile::kRowBytes + place * 16;
-}
-
-/* A fragments: rows of the tile from first_row on, the 16 columns of a step. */
-template <int kTiles, typename Tile>
-__device__ inline void load_rows(uint32_t (&a)[kTiles][4], const Tile &tile, uint32_t first_row, uint32_t step)
-{
-    const uint32_t lane = tid_x() % 32;
-#pragma unroll
-    for (int m = 0; m < kTiles; ++m) {
-        ldmatrix_x4(a[m], step_address(tile, lane % 16, lane / 16, first_row + m * 16, step));
-    }
-}
-
-/* A fragments of the transposed tile: its columns from those of first_step on as rows, its 16 rows from first_row on as columns. */
-template <int kTiles, typename Tile>
-__device__ inline void load_columns(uint32_t (&a)[kTiles][4], const Tile &tile, uint32_t first_row, uint32_t first_step)
-{
-    const uint32_t lane = tid_x() % 32;
-#pragma unroll
-    for (int m = 0; m < kTiles; ++m) {
-        ldmatrix_x4_trans(a[m],
-                          step_address(tile, lane % 8 + lane / 16 * 8, lane / 8 % 2, first_row, first_step + m));
-    }
-}
-
-/* sums += a x (rows of the tile from first_row on)^T, over the 16 columns of a step. */
-template <int kRowTiles, int kColumnTiles, typename Tile>
-__device__ inline void multiply_rows(float (&sums)[kRowTiles][kColumnTiles][4], const uint32_t (&a)[kRowTiles][4],
-                                     const Tile &tile, uint32_t first_row, uint32_t step)
-{
-    const uint32_t lane = tid_x() % 32;
-#pragma unroll
-    for (int n = 0; n < kColumnTiles / 2; ++n) {
-        uint32_t b[4]; // matrices: (rows 0-7, 8-15) x (columns 0-7, 8-15), columns faster
-        ldmatrix_x4(b, step_address(tile, lane % 8 + lane / 16 * 8, lane / 8 % 2, first_row + n * 16, step));
-#pragma unroll
-        for (int m = 0; m < kRowTiles; ++m) {
-            mma_m16n8k16(sums[m][2 * n], a[m], b[0], b[1]);
-            mma_m16n8k16(sums[m][2 * n + 1], a[m], b[2], b[3]);
-        }
-    }
-}
-
-/* sums += a x (16 rows of the tile from first_row on), over its columns from those of first_step on, as far as the tile has any. */
-template <int kRowTiles, int kColumnTiles, typename Tile>
-__device__ inline void multiply_columns(float (&sums)[kRowTiles][kColumnTiles][4], const uint32_t (&a)[kRowTiles][4],
-                                        const Tile &tile, uint32_t first_row, uint32_t first_step)
-{
-    const uint32_t lane = tid_x() % 32;
-#pragma unroll
-    for (int n = 0; n < kColumnTiles / 2; ++n) {
-        if (Tile::kUnits / 2 % (kColumnTiles / 2) == 0 || first_step + n < Tile::kUnits / 2) {
-            uint32_t b[4]; // matrices: (rows 0-7, 8-15) x (columns 0-7, 8-15), rows faster
-            ldmatrix_x4_trans(b, step_address(tile, lane % 16, lane / 16, first_row, first_step + n));
-#pragma unroll
-            for (int m = 0; m < kRowTiles; ++m) {
-                mma_m16n8k16(sums[m][2 * n], a[m], b[0], b[1]);
-                mma_m16n8k16(sums[m][2 * n + 1], a[m], b[2], b[3]);
-            }
-        }
-    }
-}
-
-/* sums += rows of one tile x (rows of the other one)^T, over kSteps steps of 16 columns. */
-template <int kSteps, int kRowTiles, int kColumnTiles, typename RowTile, typename ColumnTile>
-__device__ inline void multiply_tiles(float (&sums)[kRowTiles][kColumnTiles][4], const RowTile &rows, uint32_t first_row,
-                                      const ColumnTile &columns, uint32_t first_column)
-{
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-        uint32_t a[kRowTiles][4];
-        load_rows(a, rows, first_row, step);
-        multiply_rows(sums, a, columns, first_column, step);
     }
 }
 
@@ -1168,17 +1020,6 @@ __device__ inline uint32_t hide_next_key(uint32_t packed, int32_t distance)
     return packed & (low | high);
 }
 
-// ---- templates/ptx/barrier.cuh
-/*
- * Block-wide barrier. PTX ISA, "bar.sync".
- */
-
-/* All threads of the block; orders their shared and global accesses. */
-__device__ inline void bar_sync_0()
-{
-    asm volatile("bar.sync 0;" ::: "memory");
-}
-
 // ---- templates/sequence.cuh
 /*
  * Where a sequence lies and how long it is, from the offsets and lengths on the device. Nothing in them is trusted: whatever
@@ -1211,21 +1052,9 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
     return {first, static_cast<int32_t>(length)};
 }
 
-// ---- templates/bwd_portable.cuh
+// ---- templates/bwd_portable_tiles.cuh
 /*
- * Backward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
- *
- * A block owns kBlockN keys of one (sequence, kv head): K and V stay in shared memory, dK and dV in registers, summed up over all query heads of
- * the group, so that nothing but dQ needs more than one block. Queries and output gradients come in tiles of kBlockM rows. Scores stand
- * transposed, keys as rows: then P^T and dS^T leave the accumulators as the A operands of dV and dK.
- *
- *     for each head of the group, each tile of queries that sees the keys:
- *         S^T = K Q^T     P^T = f(S^T)           dV += P^T dO
- *         dP^T = V dO^T   dS^T = f'(S^T) dP^T    dK += dS^T Q
- *         dS^T -> shared memory, barrier         dQ  = dS K     -> added to dq_sum, or written when the block has all keys
- *
- * Each warp owns kWarpKeys keys. Scores of kSliceM queries are held at a time. With kColumnParts = 2, two warps share keys, for head dims whose dK and dV do not fit the registers of one:
- * each computes the scores of half of the queries, P goes through shared memory too, and each sums up half of the columns.
+ * The tiles of the portable backward: where they lie, how warps divide them, which of them a block goes through.
  */
 
 using KeyTile = SharedTile<kBlockN, kHeadDim>;
@@ -1277,7 +1106,7 @@ struct Work {
     const uint16_t *q;
     const uint16_t *dout;
     int64_t sum_block; // of row 0, in dq_sum
-    int64_t dq_offset;    // elements
+    int64_t dq_offset; // elements
     int32_t first_head;
     int32_t first_key; // of the tile
     int32_t length_q;
@@ -1339,6 +1168,175 @@ __device__ inline void copy_queries(uint32_t shared, const gdpa_bwd_params &para
     }
     cp_async_commit_group();
 }
+
+/* The keys and values of a block. first_key: among the rows of all sequences. */
+__device__ inline void copy_key_tiles(uint32_t shared, const gdpa_bwd_params &params, const GradientTile &tile,
+                                      int64_t first_key, int32_t valid_keys)
+{
+    const KeyTile keys = {shared};
+    copy_rows<kThreads, kHeadDim>(keys,
+                                  static_cast<const uint16_t *>(params.k) + tile.batch * params.k_stride_batch +
+                                      first_key * params.k_stride_row + tile.head * params.k_stride_head,
+                                  params.k_stride_row, valid_keys);
+    const ValueTile values = {shared + kValues};
+    copy_rows<kThreads, kHeadDimV>(values,
+                                   static_cast<const uint16_t *>(params.v) + tile.batch * params.v_stride_batch +
+                                       first_key * params.v_stride_row + tile.head * params.v_stride_head,
+                                   params.v_stride_row, valid_keys);
+}
+
+// ---- templates/ptx/ldmatrix.cuh
+/*
+ * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
+ *
+ * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
+ * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
+ */
+
+__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- templates/ptx/mma.cuh
+/*
+ * Warp-wide products of fragments in registers: D += A B with A 16x16, B 16x8, D 16x8. PTX ISA, "mma.sync.m16n8k16".
+ *
+ * With g = lane / 4 and t = lane % 4 a lane holds
+ *     A  a[0] (row g, columns 2t, 2t+1), a[1] (row g+8, the same), a[2] (row g, columns 2t+8, 2t+9), a[3] (row g+8, those)
+ *     B  b0 (rows 2t, 2t+1, column g), b1 (rows 2t+8, 2t+9, column g)
+ *     D  d[0], d[1] (row g, columns 2t, 2t+1), d[2], d[3] (row g+8, the same)
+ * where a register of 16-bit elements has the lower index in its lower half.
+ */
+
+__device__ inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// ---- templates/fragment_mma.cuh
+/*
+ * Products of a warp on tiles in shared memory, of any number of fragments. Fragments are those of ptx/mma.cuh: A and accumulators in
+ * tiles of 16 rows, accumulators in tiles of 8 columns. (The forward has its own in warp_mma.cuh, cut to its tiles.)
+ */
+
+__device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    mma_m16n8k16_f16(d, a, b0, b1);
+}
+
+/*
+ * ldmatrix addresses of a lane: row first_row + row, 16-byte half `half` of the 16 columns of a step. `row` and `half` depend on the lane
+ * alone, and first_row is a multiple of 8: the swizzle of every step differs only in the step.
+ */
+template <typename Tile>
+__device__ inline uint32_t step_address(const Tile &tile, uint32_t row, uint32_t half, uint32_t first_row, uint32_t step)
+{
+    constexpr uint32_t kStepsInChunk = Tile::kChunkColumns / 16;
+    const uint32_t place = step % kStepsInChunk * 2 ^ (half ^ Tile::swizzle(row));
+    return tile.base + step / kStepsInChunk * Tile::kChunkBytes + (first_row + row) * Tile::kRowBytes + place * 16;
+}
+
+/* A fragments: rows of the tile from first_row on, the 16 columns of a step. */
+template <int kTiles, typename Tile>
+__device__ inline void load_rows(uint32_t (&a)[kTiles][4], const Tile &tile, uint32_t first_row, uint32_t step)
+{
+    const uint32_t lane = tid_x() % 32;
+#pragma unroll
+    for (int m = 0; m < kTiles; ++m) {
+        ldmatrix_x4(a[m], step_address(tile, lane % 16, lane / 16, first_row + m * 16, step));
+    }
+}
+
+/* A fragments of the transposed tile: its columns from those of first_step on as rows, its 16 rows from first_row on as columns. */
+template <int kTiles, typename Tile>
+__device__ inline void load_columns(uint32_t (&a)[kTiles][4], const Tile &tile, uint32_t first_row, uint32_t first_step)
+{
+    const uint32_t lane = tid_x() % 32;
+#pragma unroll
+    for (int m = 0; m < kTiles; ++m) {
+        ldmatrix_x4_trans(a[m],
+                          step_address(tile, lane % 8 + lane / 16 * 8, lane / 8 % 2, first_row, first_step + m));
+    }
+}
+
+/* sums += a x (rows of the tile from first_row on)^T, over the 16 columns of a step. */
+template <int kRowTiles, int kColumnTiles, typename Tile>
+__device__ inline void multiply_rows(float (&sums)[kRowTiles][kColumnTiles][4], const uint32_t (&a)[kRowTiles][4],
+                                     const Tile &tile, uint32_t first_row, uint32_t step)
+{
+    const uint32_t lane = tid_x() % 32;
+#pragma unroll
+    for (int n = 0; n < kColumnTiles / 2; ++n) {
+        uint32_t b[4]; // matrices: (rows 0-7, 8-15) x (columns 0-7, 8-15), columns faster
+        ldmatrix_x4(b, step_address(tile, lane % 8 + lane / 16 * 8, lane / 8 % 2, first_row + n * 16, step));
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+            mma_m16n8k16(sums[m][2 * n], a[m], b[0], b[1]);
+            mma_m16n8k16(sums[m][2 * n + 1], a[m], b[2], b[3]);
+        }
+    }
+}
+
+/* sums += a x (16 rows of the tile from first_row on), over its columns from those of first_step on, as far as the tile has any. */
+template <int kRowTiles, int kColumnTiles, typename Tile>
+__device__ inline void multiply_columns(float (&sums)[kRowTiles][kColumnTiles][4], const uint32_t (&a)[kRowTiles][4],
+                                        const Tile &tile, uint32_t first_row, uint32_t first_step)
+{
+    const uint32_t lane = tid_x() % 32;
+#pragma unroll
+    for (int n = 0; n < kColumnTiles / 2; ++n) {
+        if (Tile::kUnits / 2 % (kColumnTiles / 2) == 0 || first_step + n < Tile::kUnits / 2) {
+            uint32_t b[4]; // matrices: (rows 0-7, 8-15) x (columns 0-7, 8-15), rows faster
+            ldmatrix_x4_trans(b, step_address(tile, lane % 16, lane / 16, first_row, first_step + n));
+#pragma unroll
+            for (int m = 0; m < kRowTiles; ++m) {
+                mma_m16n8k16(sums[m][2 * n], a[m], b[0], b[1]);
+                mma_m16n8k16(sums[m][2 * n + 1], a[m], b[2], b[3]);
+            }
+        }
+    }
+}
+
+/* sums += rows of one tile x (rows of the other one)^T, over kSteps steps of 16 columns. */
+template <int kSteps, int kRowTiles, int kColumnTiles, typename RowTile, typename ColumnTile>
+__device__ inline void multiply_tiles(float (&sums)[kRowTiles][kColumnTiles][4], const RowTile &rows, uint32_t first_row,
+                                      const ColumnTile &columns, uint32_t first_column)
+{
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+        uint32_t a[kRowTiles][4];
+        load_rows(a, rows, first_row, step);
+        multiply_rows(sums, a, columns, first_column, step);
+    }
+}
+
+// ---- templates/bwd_portable_scores.cuh
+/*
+ * Scores of the portable backward, transposed: from accumulators to P^T and dS^T, and their products with rows of queries.
+ */
 
 /* P^T of the scores, packed, and f' in place of the scores. */
 __device__ inline void activate(PackedScores &weights, ScoreFragments &scores, const gdpa_bwd_params &params)
@@ -1427,6 +1425,11 @@ __device__ inline void multiply_packed(float (&sums)[kKeyTiles][kColumnTiles][4]
         multiply_columns(sums, scores[step], rows, first_row + step * 16, 0);
     }
 }
+
+// ---- templates/bwd_portable_store.cuh
+/*
+ * Results of the portable backward: dQ of each tile of queries, dK and dV at the end.
+ */
 
 /* Adds a tile of dQ to the sums of its rows. */
 __device__ inline void add_dq(const DqSums &sums, const gdpa_bwd_params &params, const Work &work, Place place,
@@ -1561,7 +1564,56 @@ __device__ inline void store_keys(const float (&sums)[kKeyTiles][kColumnTiles][4
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm80_d64_fp16_silu_causal_e4ea8296(
+/* dK and dV, as far as they are wanted. first_key: of the block, among the rows of all sequences. */
+__device__ inline void store_sums(const DepthSums &dk, const ValueSums &dv, const gdpa_bwd_params &params,
+                                  const GradientTile &tile, int64_t first_key, int32_t valid_keys, uint32_t warp_key,
+                                  uint32_t part)
+{
+    const bool accumulate = params.accumulate != 0;
+    if (params.dk != nullptr) {
+        Gradient *const target = static_cast<Gradient *>(params.dk) + tile.batch * params.dk_stride_batch +
+                                 first_key * params.dk_stride_row + tile.head * params.dk_stride_head;
+        store_keys<kHeadDim>(dk, gradient_factors(params).outer, target, params.dk_stride_row, valid_keys, warp_key,
+                             part * kWarpDepthGroups, accumulate);
+    }
+    if (params.dv != nullptr) {
+        Gradient *const target = static_cast<Gradient *>(params.dv) + tile.batch * params.dv_stride_batch +
+                                 first_key * params.dv_stride_row + tile.head * params.dv_stride_head;
+        store_keys<kHeadDimV>(dv, params.out_scale, target, params.dv_stride_row, valid_keys, warp_key,
+                              part * kWarpValueGroups, accumulate);
+    }
+}
+
+// ---- templates/ptx/barrier.cuh
+/*
+ * Block-wide barrier. PTX ISA, "bar.sync".
+ */
+
+/* All threads of the block; orders their shared and global accesses. */
+__device__ inline void bar_sync_0()
+{
+    asm volatile("bar.sync 0;" ::: "memory");
+}
+
+// ---- templates/bwd_portable.cuh
+/*
+ * Backward kernel for every architecture from sm_80 on: mma.sync on fragments, ldmatrix, a cp.async pipeline.
+ *
+ * A block owns kBlockN keys of one (sequence, kv head): K and V stay in shared memory, dK and dV in registers, summed up over all query heads of
+ * the group, so that nothing but dQ needs more than one block. Queries and output gradients come in tiles of kBlockM rows. Scores stand
+ * transposed, keys as rows: then P^T and dS^T leave the accumulators as the A operands of dV and dK.
+ *
+ *     for each head of the group, each tile of queries that sees the keys:
+ *         S^T = K Q^T     P^T = f(S^T)           dV += P^T dO
+ *         dP^T = V dO^T   dS^T = f'(S^T) dP^T    dK += dS^T Q
+ *         dS^T -> shared memory, barrier         dQ  = dS K     -> added to dq_sum, or written when the block has all keys
+ *
+ * Each warp owns kWarpKeys keys. Scores of kSliceM queries are held at a time. With kColumnParts = 2, two warps share keys, for head dims whose
+ * dK and dV do not fit the registers of one: each computes the scores of half of the queries, P goes through shared memory too, and each sums up
+ * half of the columns.
+ */
+
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm80_d64_fp16_silu_causal_0d33fbd6(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -1592,14 +1644,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm80
     const KeyTile keys = {shared};
     const ValueTile values = {shared + kValues};
     const int64_t first_key = k.first_row + work.first_key;
-    copy_rows<kThreads, kHeadDim>(keys,
-                                  static_cast<const uint16_t *>(params.k) + tile.batch * params.k_stride_batch +
-                                      first_key * params.k_stride_row + tile.head * params.k_stride_head,
-                                  params.k_stride_row, valid_keys);
-    copy_rows<kThreads, kHeadDimV>(values,
-                                   static_cast<const uint16_t *>(params.v) + tile.batch * params.v_stride_batch +
-                                       first_key * params.v_stride_row + tile.head * params.v_stride_head,
-                                   params.v_stride_row, valid_keys);
+    copy_key_tiles(shared, params, tile, first_key, valid_keys);
     // The key and value tiles share the first group.
     Place ahead = {0, work.begin_tile};
 #pragma unroll
@@ -1667,20 +1712,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm80
         }
     }
     cp_async_wait_group<0>(); // what is still on its way must not outlive the block
-
-    const bool accumulate = params.accumulate != 0;
-    if (wants_dk) {
-        Gradient *const target = static_cast<Gradient *>(params.dk) + tile.batch * params.dk_stride_batch +
-                                 first_key * params.dk_stride_row + tile.head * params.dk_stride_head;
-        store_keys<kHeadDim>(dk, gradient_factors(params).outer, target, params.dk_stride_row, valid_keys, warp_key,
-                             part * kWarpDepthGroups, accumulate);
-    }
-    if (wants_dv) {
-        Gradient *const target = static_cast<Gradient *>(params.dv) + tile.batch * params.dv_stride_batch +
-                                 first_key * params.dv_stride_row + tile.head * params.dv_stride_head;
-        store_keys<kHeadDimV>(dv, params.out_scale, target, params.dv_stride_row, valid_keys, warp_key,
-                              part * kWarpValueGroups, accumulate);
-    }
+    store_sums(dk, dv, params, tile, first_key, valid_keys, warp_key, part);
 }
 
 /* What the sums of dQ are multiplied by. */
@@ -1695,7 +1727,7 @@ __device__ inline float sums_factor(const gdpa_bwd_params &params)
  * (sequence, head). The factor is sums_factor of the main kernel. Rows that saw no key have sums of 0; rows outside of every sequence are not written.
  */
 
-extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm80_d64_fp16_silu_causal_e4ea8296_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm80_d64_fp16_silu_causal_0d33fbd6_dq(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const int64_t tile = block_number();
