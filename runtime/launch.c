@@ -236,9 +236,14 @@ static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, v
         const struct launch_config config = backward_config(&shape.main, stream);
         queue_add(&queue, function, shape.boxed ? (void *)&boxed : (void *)&shape.params, &config);
     }
+    struct gdpa_bwd_sm90_params second_boxed;
+    if (shape.second_boxed) {
+        TRY(maps_encode(kernel, shape.second_boxes, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)&second_boxed));
+        second_boxed.common = shape.params;
+    }
     if (shape.second.x > 0) {
         const struct launch_config config = backward_config(&shape.second, stream);
-        queue_add(&queue, kernel->second, &shape.params, &config);
+        queue_add(&queue, kernel->second, shape.second_boxed ? (void *)&second_boxed : (void *)&shape.params, &config);
     }
     return queue_send(kernel, &queue, stream);
 }

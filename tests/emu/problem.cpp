@@ -109,6 +109,7 @@ class Problem
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
+    std::string launch_second(backward_shape &shape);
     std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
     bool compute_reference(std::vector<double> (&results)[2][3]) const;
     void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[2][3], size_t number,
@@ -536,6 +537,26 @@ std::string Problem::launch_forward(bool *launched)
                       shape.boxed ? static_cast<void *>(&boxed) : &shape.params, grid);
 }
 
+/* What makes dQ of the sums, or from scratch. */
+std::string Problem::launch_second(backward_shape &shape)
+{
+    if (shape.second.x == 0) {
+        return "";
+    }
+    gdpa_bwd_sm90_params boxed;
+    if (shape.second_boxed) {
+        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
+        const std::string wrong = encode_maps(shape.second_boxes, BACKWARD_BOX_COUNT, maps);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+        boxed.common = shape.params;
+    }
+    const std::string name = program_.kernel.name + SECOND_ENTRY_SUFFIX;
+    return launch_one(name.c_str(), program_.kernel.second,
+                      shape.second_boxed ? static_cast<void *>(&boxed) : &shape.params, shape.second);
+}
+
 /* As runtime/launch.c does: zeros into the workspace, the main kernel, the second one. */
 std::string Problem::launch_backward(bool *launched)
 {
@@ -561,11 +582,7 @@ std::string Problem::launch_backward(bool *launched)
         wrong = launch_one(program_.kernel.name.c_str(), program_.kernel.entry,
                            shape.boxed ? static_cast<void *>(&boxed) : &shape.params, shape.main);
     }
-    if (wrong.empty() && shape.second.x > 0) {
-        const std::string name = program_.kernel.name + SECOND_ENTRY_SUFFIX;
-        wrong = launch_one(name.c_str(), program_.kernel.second, &shape.params, shape.second);
-    }
-    return wrong;
+    return wrong.empty() ? launch_second(shape) : wrong;
 }
 
 ProblemResult Problem::run()
