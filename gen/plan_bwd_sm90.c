@@ -41,7 +41,8 @@ enum {
     /* The second kernel of a deterministic pass. */
     WARPGROUP_ROWS = 64,
     DQ_CONSUMERS = 3,
-    DQ_KEYS = 64,
+    DQ_MOST_KEYS = 96,
+    DQ_FEWEST_KEYS = 64,
     DQ_SLICE = 32,
     DQ_FEWEST_STAGES = 2,
     DQ_MOST_STAGES = 4,
@@ -192,11 +193,14 @@ static gdpa_status choose_dq(const gdpa_spec *spec, struct kernel_plan *plan, co
                              struct sbuf *reasons, struct sbuf *why)
 {
     plan->dq_rows = DQ_CONSUMERS * WARPGROUP_ROWS;
-    plan->dq_keys = DQ_KEYS;
-    plan->slice_n = DQ_SLICE;
     plan->dq_threads = (DQ_CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->dq_producer_registers = DQ_PRODUCER_REGISTERS;
     plan->dq_consumer_registers = DQ_CONSUMER_REGISTERS;
+    plan->slice_n = DQ_SLICE;
+    plan->dq_keys = DQ_MOST_KEYS;
+    while (plan->dq_keys > DQ_FEWEST_KEYS && dq_registers(plan) > plan->dq_consumer_registers) {
+        plan->dq_keys -= DQ_SLICE;
+    }
     for (plan->dq_key_stages = DQ_MOST_STAGES; plan->dq_key_stages >= DQ_FEWEST_STAGES; --plan->dq_key_stages) {
         plan->dq_smem_bytes = (int32_t)dq_smem_bytes(spec, plan);
         bool fits = plan->dq_smem_bytes <= arch->smem_block;

@@ -223,6 +223,8 @@ struct DqConsumer {
         for (int slice = 0; slice < kDqSlices; ++slice) {
             find_slopes(score_gradients[slice], scores, slice, constants);
             if (slice == 0) {
+                // Over long, but a loop that the assembler does not move the wait for dP across, up to where the slopes begin.
+                mbarrier_wait_parity(of_keys.full, key_place.phase());
                 wgmma_wait_group<0>();
                 tie(gradients);
                 release_tile(of_values.empty);
