@@ -17,8 +17,9 @@ enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 static const struct plan_family *family_find(int32_t pass, int32_t number)
 {
     for (size_t i = 0; i < FAMILY_COUNT; ++i) {
-        if (families[i]->pass == pass && families[i]->number == number) {
-            return families[i];
+        const struct plan_family *family = families[i];
+        if (family != NULL && family->pass == pass && family->number == number) {
+            return family;
         }
     }
     return NULL;

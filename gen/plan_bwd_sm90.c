@@ -7,6 +7,7 @@
  *     Q           [block_m, head_dim]      * query_stages
  *     dO          [block_m, head_dim_v]    * 2
  *     dS^T        [block_n, block_m]       * 4, or 3 of 128 rows; not for `deterministic`
+ *     64 x 64 of a gradient for each of two consumers, but for fp32
  *     messages, notes on steps, barriers
  *
  * The second kernel is that of the portable family, but with `deterministic`: then it has warpgroups too (templates/bwd_queries_sm90.cuh),
@@ -23,7 +24,7 @@ enum {
     WARPGROUP_WARPS = 4,
     WARPGROUP_THREADS = 128,
     WARPGROUP_KEYS = 64,
-    STEP_ROWS = 64,       /* query rows a step */
+    STEP_ROWS = 64,         /* query rows a step */
     NARROW_STEP_ROWS = 128, /* where dK and dV have 64 columns at most: what each step costs is shared by more rows */
     CHUNK_COLUMNS = 64,
     CHUNK_ROW_BYTES = 128,
@@ -34,8 +35,12 @@ enum {
     NOTES = 8,
     BARRIER_BYTES = 8,
     BARRIERS = 8, /* and 3 for each slot of Q and dO */
-    PRODUCER_REGISTERS = 24,
-    CONSUMER_REGISTERS = 240,
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    /* Where the consumers need all that there are, it is the producer that spills: it has time. */
+    FEWEST_PRODUCER_REGISTERS = 24,
+    MOST_CONSUMER_REGISTERS = 240,
+    FEW_REGISTERS = 208, /* of a consumer, as counted here; ptxas takes more where it can */
     /* Addresses, loop state and temporaries of the activation in a consumer. */
     OTHER_REGISTERS = 32,
     /* The second kernel of a deterministic pass. */
@@ -80,8 +85,9 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
                       OUTPUT_STAGES * chunk_bytes(spec->head_dim_v, plan->block_m);
     int64_t score_stages = spec->deterministic ? 0 : plan->block_m == NARROW_STEP_ROWS ? 3 : 4;
     int64_t scores = score_stages * chunk_bytes(plan->block_m, plan->block_n);
+    int64_t staging = spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
     int64_t barriers = BARRIERS + 3 * (plan->query_stages + OUTPUT_STAGES);
-    return keys + queries + scores + MESSAGES * MESSAGE_BYTES + NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
+    return keys + queries + scores + staging + MESSAGES * MESSAGE_BYTES + NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
 }
 
 static int64_t dq_smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
@@ -226,11 +232,12 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->min_blocks = 1;
     plan->stages = OUTPUT_STAGES;
-    plan->producer_registers = PRODUCER_REGISTERS;
-    plan->consumer_registers = CONSUMER_REGISTERS;
     plan->depth_columns = width_for(spec->head_dim);
     plan->value_columns = width_for(spec->head_dim_v);
     plan->share_columns = share_for(spec);
+    bool few = registers(spec, plan) <= FEW_REGISTERS;
+    plan->producer_registers = few ? PRODUCER_REGISTERS : FEWEST_PRODUCER_REGISTERS;
+    plan->consumer_registers = few ? CONSUMER_REGISTERS : MOST_CONSUMER_REGISTERS;
     if (spec->deterministic) {
         TRY(choose_dq(spec, plan, arch, reasons, why));
     } else {

@@ -140,7 +140,7 @@ static gdpa_status tiles_count(const struct rows *side, int64_t least, int32_t *
 
 static gdpa_status sums_size(const gdpa_spec *spec, const struct gdpa_bwd_params *params, bool jagged_q, size_t *bytes)
 {
-    const int64_t columns = (spec->head_dim + SUM_BLOCK - 1) / SUM_BLOCK * SUM_BLOCK;
+    const int64_t columns = divide_up(spec->head_dim, SUM_BLOCK) * SUM_BLOCK;
     /* Jagged: the last block of a sequence and the first one of the next may have rows in common, so each has its own. */
     const int64_t blocks = jagged_q ? params->rows_q / SUM_BLOCK + params->batch : divide_up(params->rows_q, SUM_BLOCK);
     int64_t size = SUM_BLOCK * columns * (int64_t)sizeof(float);

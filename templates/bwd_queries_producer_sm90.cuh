@@ -10,6 +10,7 @@
 
 #include "bwd_producer_sm90.cuh"
 #include "bwd_queries_work_sm90.cuh"
+#include "bwd_repair_sm90.cuh"
 #include "config_default.cuh"
 #include "gradient_tiles.cuh"
 #include "mask.cuh"
@@ -44,30 +45,48 @@ struct DqProducer {
         if (place.first_row >= q.length) {
             return false;
         }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        write_rows(place, q);
+        write_keys(place, q.length);
+        return true;
+    }
+
+    /* The part of the message about the query rows. */
+    __device__ void write_rows(const GradientTile &place, const Sequence &q) const
+    {
+        const gdpa_bwd_params &common = params->common;
         const int32_t first_row = static_cast<int32_t>(place.first_row);
         const int32_t rows_left = q.length - first_row;
-        const int32_t valid_rows = rows_left < kDqRows ? rows_left : kDqRows;
-        const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
+        const int64_t row = q.first_row + first_row;
         if (tid_x() == 0) {
             const uint32_t work = shared.work(tile);
-            const int64_t row = q.first_row + first_row;
             st_shared_b64(work + kDqWorkOffset, place.batch * common.dq_stride_batch + row * common.dq_stride_row +
                                                     place.head * common.dq_stride_head);
             write_word(work + kDqWorkFirstRow, first_row);
-            write_word(work + kDqWorkValidRows, valid_rows);
+            write_word(work + kDqWorkValidRows, rows_left < kDqRows ? rows_left : kDqRows);
             write_word(work + kDqWorkLengthQ, q.length);
-            write_word(work + kDqWorkLengthK, k.length);
-            write_word(work + kDqWorkFirstTile, range.begin / kDqKeys);
-            write_word(work + kDqWorkEndTile, (range.end + kDqKeys - 1) / kDqKeys);
             write_word(work + kDqWorkHeadQ, place.head);
             write_word(work + kDqWorkHeadK, place.head / common.heads_per_group);
             write_word(work + kDqWorkRowQ, static_cast<int32_t>(row));
-            write_word(work + kDqWorkRowK, static_cast<int32_t>(k.first_row));
             write_word(work + kDqWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
+        }
+    }
+
+    /* And that about the keys. */
+    __device__ void write_keys(const GradientTile &place, int32_t length_q) const
+    {
+        const gdpa_bwd_params &common = params->common;
+        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        const int64_t end_row = place.first_row + kDqRows;
+        const int64_t last_row = (end_row < length_q ? end_row : length_q) - 1;
+        const KeyRange range = visible_keys(place.first_row, last_row, length_q, k.length);
+        if (tid_x() == 0) {
+            const uint32_t work = shared.work(tile);
+            write_word(work + kDqWorkLengthK, k.length);
+            write_word(work + kDqWorkFirstTile, range.begin / kDqKeys);
+            write_word(work + kDqWorkEndTile, (range.end + kDqKeys - 1) / kDqKeys);
+            write_word(work + kDqWorkRowK, static_cast<int32_t>(k.first_row));
             write_word(work + kDqWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
         }
-        return true;
     }
 
     /* By one thread: Q and dO, once the readers of the tile before are done. */

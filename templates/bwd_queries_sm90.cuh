@@ -13,22 +13,18 @@
 #ifndef GDPA_BWD_QUERIES_SM90_CUH
 #define GDPA_BWD_QUERIES_SM90_CUH
 
+#include "bwd_products_sm90.cuh"
+#include "bwd_queries_mask_sm90.cuh"
 #include "bwd_queries_producer_sm90.cuh"
 #include "bwd_queries_work_sm90.cuh"
 #include "config_default.cuh"
-#include "gradient.cuh"
-#include "mask.cuh"
-#include "numeric.cuh"
 #include "packed_pair.cuh"
 #include "params.h"
 #include "ptx/barrier.cuh"
-#include "ptx/fence.cuh"
-#include "ptx/global_memory.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/special_registers.cuh"
-#include "ptx/stmatrix.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
@@ -37,27 +33,11 @@
 #include "wgmma_dq_keys.cuh"
 
 constexpr int kDqScores = kDqKeys / 2;       // a thread's share of 64 rows x kDqKeys
-constexpr int kDqSums = kDepthColumns / 2;   // of dQ, 64 x kDepthColumns
-constexpr int kDqSliceSteps = kSliceN / 16;
 constexpr int kDqSlices = kDqKeys / kSliceN;
 
-struct DqConsumer {
-    DqShared shared;
-    const gdpa_bwd_params *params;
-    uint32_t number;   // of the warpgroup, from 0
+struct DqConsumer : DqMask {
     uint32_t tile = 0; // of queries, counted
     RingPlace<kDqKeyStages> key_place;
-
-    __device__ uint32_t lane() const
-    {
-        return tid_x() % 32;
-    }
-
-    /* Row of the query tile where this thread's warp begins. */
-    __device__ uint32_t warp_row() const
-    {
-        return number * 64 + tid_x() / 32 % 4 * 16;
-    }
 
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
@@ -75,8 +55,8 @@ struct DqConsumer {
         const uint64_t b = wgmma_descriptor_128b(keys, 16, 1024);
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
-            wgmma_m64k16_ss<0, 0>(products, a + Consumer::along_columns<kDqRows>(step),
-                                  b + Consumer::along_columns<kDqKeys>(step), step > 0);
+            wgmma_m64k16_ss<0, 0>(products, a + Products::along_columns<kDqRows>(step),
+                                  b + Products::along_columns<kDqKeys>(step), step > 0);
         }
     }
 
@@ -109,94 +89,6 @@ struct DqConsumer {
                     packed_gradient(slopes[in_slice][i], products[8 * step + 2 * i], products[8 * step + 2 * i + 1], constants);
             }
         }
-    }
-
-    //@if masked
-    /* Where this warpgroup's first row stands among the keys. */
-    __device__ int64_t first_aligned_row(uint32_t work) const
-    {
-        return read_uniform_word(work + kDqWorkFirstRow) + static_cast<int64_t>(number * 64) +
-               key_offset(read_uniform_word(work + kDqWorkLengthQ), read_uniform_word(work + kDqWorkLengthK));
-    }
-
-    /* Whether this warpgroup's rows see nothing of a key tile. */
-    __device__ bool sees_nothing(uint32_t work, int32_t key_tile) const
-    {
-        const int64_t aligned_row = first_aligned_row(work);
-        const int64_t key = static_cast<int64_t>(key_tile) * kDqKeys;
-        bool nothing = false;
-        //@if window_left
-        nothing = nothing || key + kDqKeys - 1 < aligned_row - kWindowLeft;
-        //@endif
-        //@if window_right
-        nothing = nothing || key > aligned_row + 63 + kWindowRight;
-        //@endif
-        return nothing;
-    }
-
-    /* Zeroes the hidden pairs of a slice. Bounds are columns of the slice, relative to the thread's first one. */
-    __device__ void hide_slice(uint32_t (&pairs)[kDqSliceSteps][4], int slice, uint32_t work, int32_t key_tile) const
-    {
-        const int64_t key = static_cast<int64_t>(key_tile) * kDqKeys + slice * kSliceN + lane() % 4 * 2;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
-            const int64_t aligned_row =
-                first_aligned_row(work) + tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4 + half * 8;
-            //@if window_left
-            const int32_t low = clamp_to_slice(aligned_row - kWindowLeft - key);
-            //@endif
-            //@if window_right
-            const int32_t high = clamp_to_slice(aligned_row + kWindowRight - key);
-            //@endif
-#pragma unroll
-            for (int pair = 0; pair < kDqSliceSteps * 2; ++pair) {
-                const int32_t column = pair * 8;
-                bool left = true;
-                bool right = true;
-                //@if window_left
-                left = left && column >= low;
-                right = right && column + 1 >= low;
-                //@endif
-                //@if window_right
-                left = left && column <= high;
-                right = right && column + 1 <= high;
-                //@endif
-                pairs[pair / 2][pair % 2 * 2 + half] &= (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
-            }
-        }
-    }
-
-    __device__ static int32_t clamp_to_slice(int64_t key)
-    {
-        return static_cast<int32_t>(key < -1 ? -1 : key > kSliceN ? kSliceN : key);
-    }
-    //@endif
-
-    /*
-     * Behind the last of the key tiles from `key_tile` on of which every row of this warpgroup sees every key; `key_tile` itself when there is
-     * none. Keys beyond the sequence are zeros, and count as seen.
-     */
-    __device__ int32_t plain_end(uint32_t work, int32_t key_tile) const
-    {
-        const int32_t end_tile = read_uniform_word(work + kDqWorkEndTile);
-        if (static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kDqWorkValidRows)) {
-            return key_tile;
-        }
-        //@if masked
-        const int64_t aligned_row = first_aligned_row(work);
-        //@endif
-        //@if window_left
-        if (static_cast<int64_t>(key_tile) * kDqKeys < aligned_row + 63 - kWindowLeft) {
-            return key_tile;
-        }
-        //@endif
-        //@if window_right
-        const int64_t seen = aligned_row + kWindowRight + 1; // keys, by all rows
-        const int64_t end = seen < 0 ? 0 : seen / kDqKeys;
-        return end < key_tile ? key_tile : end < end_tile ? static_cast<int32_t>(end) : end_tile;
-        //@else
-        return end_tile;
-        //@endif
     }
 
     /* dQ += dS K of a key tile. */
@@ -270,7 +162,7 @@ struct DqConsumer {
                                const PairConstants &constants)
     {
         //@if masked
-        if (static_cast<int32_t>(number) * 64 < read_uniform_word(work + kDqWorkValidRows) && !sees_nothing(work, key_tile)) {
+        if (has_rows(work) && !sees_nothing(work, key_tile)) {
             add_tile<true>(sums, work, key_tile, accumulate, constants);
             return true;
         }
@@ -300,84 +192,6 @@ struct DqConsumer {
             Consumer::zero(sums);
         }
     }
-
-    /* Writes the rows that exist, and gives the query tile back. */
-    __device__ void store(const float (&sums)[kDqSums], uint32_t work, float factor) const
-    {
-        const int32_t valid_rows = read_uniform_word(work + kDqWorkValidRows);
-        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(work + kDqWorkOffset);
-        //@if out_fp32
-        mbarrier_arrive(shared.rows_empty());
-        const int32_t row = static_cast<int32_t>(warp_row() + lane() / 4);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            Gradient *const place = target + (row + half * 8) * params->dq_stride_row + lane() % 4 * 2;
-#pragma unroll
-            for (int n = 0; n < kHeadDim / 8; ++n) {
-                if (row + half * 8 < valid_rows) {
-                    store_gradients(place + n * 8, sums[4 * n + 2 * half], sums[4 * n + 2 * half + 1], factor,
-                                    params->accumulate != 0);
-                }
-            }
-        }
-        //@else
-        stage(sums, factor);
-        bar_warp_sync();
-        uint32_t words[kDqStoreLoads][4];
-        load_staged(words);
-        fence_proxy_async_shared(); // the copy engine writes the next Q where the sums were staged
-        mbarrier_arrive(shared.rows_empty());
-        store_staged(words, target, valid_rows);
-        //@endif
-    }
-
-    //@if !out_fp32
-    static constexpr int kDqUnits = kHeadDim / 8; // of 16 bytes in a row
-    static constexpr int kDqStoreLoads = (16 * kDqUnits + 31) / 32;
-
-    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
-    {
-        return shared.queries() + unit / 8 * kDqRowChunkBytes + row * 128 + ((unit % 8 ^ row % 8) << 4);
-    }
-
-    /* The warp's 16 rows of dQ over its own rows of Q, which nobody else reads. */
-    __device__ void stage(const float (&sums)[kDqSums], float factor) const
-    {
-        const uint32_t row = warp_row() + lane() % 16;
-#pragma unroll
-        for (int n = 0; n < kDqSums / 8; ++n) { // 16 columns
-            uint32_t packed[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                packed[i] = pack_output(scale_output(sums[8 * n + 2 * i], factor), scale_output(sums[8 * n + 2 * i + 1], factor));
-            }
-            stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
-        }
-    }
-
-    __device__ void load_staged(uint32_t (&words)[kDqStoreLoads][4]) const
-    {
-#pragma unroll
-        for (int i = 0; i < kDqStoreLoads; ++i) {
-            const uint32_t index = i * 32 + lane();
-            if (index < 16 * kDqUnits) {
-                ld_shared_v4_b32(words[i], staging_address(warp_row() + index / kDqUnits, index % kDqUnits));
-            }
-        }
-    }
-
-    __device__ void store_staged(const uint32_t (&words)[kDqStoreLoads][4], Gradient *target, int32_t valid_rows) const
-    {
-#pragma unroll
-        for (int i = 0; i < kDqStoreLoads; ++i) {
-            const uint32_t index = i * 32 + lane();
-            const uint32_t row = warp_row() + index / kDqUnits;
-            if (index < 16 * kDqUnits && static_cast<int32_t>(row) < valid_rows) {
-                st_global_v4_b32(target + row * params->dq_stride_row + index % kDqUnits * 8, words[i]);
-            }
-        }
-    }
-    //@endif
 
     __device__ void run()
     {
@@ -421,7 +235,10 @@ extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_kernel_entry_dq
         }
     } else {
         setmaxnreg_inc<kDqConsumerRegisters>();
-        DqConsumer consumer = {shared, &params.common, warpgroup - 1};
+        DqConsumer consumer;
+        consumer.shared = shared;
+        consumer.params = &params.common;
+        consumer.number = warpgroup - 1;
         consumer.run();
     }
 }

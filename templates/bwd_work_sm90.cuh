@@ -1,10 +1,11 @@
 /*
  * Shared memory of the Hopper backward kernel, and the messages in it.
  *
- *     K, V     one tile each [kBlockN x head dim]       dK and dV are staged over V
+ *     K, V     one tile each [kBlockN x head dim]
  *     Q        kQueryStages x [kBlockM x head dim]
  *     dO       kOutputStages x [kBlockM x head dim v]
  *     dS       kScoreStages x [kBlockN keys x kBlockM queries]
+ *     64 x 64 of a gradient for each consumer, on their way to global memory
  *     messages, notes on the steps, and barriers
  *
  * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
@@ -73,7 +74,13 @@ constexpr int kValuePlace = kKeyPlace + kKeyBytes;
 constexpr int kQueryPlace = kValuePlace + kValueBytes;
 constexpr int kOutputPlace = kQueryPlace + kQueryStages * kQueryBytes;
 constexpr int kScorePlace = kOutputPlace + kOutputStages * kOutputBytes;
-constexpr int kWorkPlace = kScorePlace + kScoreStages * kScoreBytes;
+constexpr int kStagingPlace = kScorePlace + kScoreStages * kScoreBytes;
+//@if out_fp32
+constexpr int kStagingBytes = 0;
+//@else
+constexpr int kStagingBytes = 64 * 128;
+//@endif
+constexpr int kWorkPlace = kStagingPlace + kConsumers * kStagingBytes;
 constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
 constexpr int kBarrierPlace = kNotePlace + kNotes * kNoteBytes;
 constexpr int kBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
@@ -130,6 +137,10 @@ struct Shared {
     __device__ uint32_t scores(uint32_t step) const
     {
         return base + kScorePlace + step % kScoreSlots * kScoreBytes;
+    }
+    __device__ uint32_t staging(uint32_t consumer) const
+    {
+        return base + kStagingPlace + consumer * kStagingBytes;
     }
     __device__ uint32_t work(uint32_t tile) const
     {

@@ -313,7 +313,7 @@ static double block_flops(const struct reference_problem *problem, const struct 
 {
     if (of_keys) { /* no less than it is: all queries of the group */
         struct reference_sequence whole = reference_sequence_find(problem, block->sequence);
-        return 4.0 * (double)whole.rows_q * (double)(problem->args->heads_q / problem->args->heads_k) *
+        return 4.0 * (double)whole.rows_q * (double)problem->args->heads_q / (double)problem->args->heads_k *
                REFERENCE_BLOCK_ROWS * (double)(2 * problem->spec->head_dim + 2 * problem->spec->head_dim_v);
     }
     struct reference_sequence sequence = reference_sequence_find(problem, block->sequence);

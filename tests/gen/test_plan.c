@@ -203,8 +203,9 @@ static void the_backward_pass_has_plans_everywhere(void **state)
     for (size_t a = 0; a < COUNT_OF(archs); ++a) {
         for (size_t i = 0; i < COUNT_OF(dims) * COUNT_OF(dims) * 2; ++i) {
             char text[128];
-            snprintf(text, sizeof(text), "bwd d=%d dv=%d act=gelu family=portable arch=%s%s", dims[i / 2 / COUNT_OF(dims)],
-                     dims[i / 2 % COUNT_OF(dims)], archs[a], i % 2 != 0 ? " deterministic" : "");
+            snprintf(text, sizeof(text), "bwd d=%d dv=%d act=gelu family=portable arch=%s%s",
+                     dims[i / 2 / COUNT_OF(dims)], dims[i / 2 % COUNT_OF(dims)], archs[a],
+                     i % 2 != 0 ? " deterministic" : "");
             gdpa_spec spec = spec_of(text);
             struct kernel_plan plan;
             if (plan_make(&spec, &plan, NULL, &why) != GDPA_OK) {

@@ -158,7 +158,8 @@ static void a_bad_workspace_is_refused_before_anything_is_queued(void **state)
     struct CUstream_st *stream = fake_driver_control->stream(0);
     expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream), GDPA_E_WORKSPACE,
                    "the workspace has 0 bytes, but these arguments need 32768");
-    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED - 1, stream), GDPA_E_WORKSPACE, "has 32767 bytes");
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED - 1, stream), GDPA_E_WORKSPACE,
+                   "has 32767 bytes");
     expect_failure(gdpa_backward(ctx, &spec, &args, (char *)WORKSPACE + 16, NEEDED, stream), GDPA_E_WORKSPACE,
                    "is not aligned to 256 bytes");
     assert_int_equal(launches() + fake_driver_control->calls("cuMemsetD32Async"), 0);

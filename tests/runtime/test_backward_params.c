@@ -168,7 +168,8 @@ static void only_what_is_wanted_is_launched(void **state)
     X(a->dout.dtype = GDPA_DTYPE_FP16, GDPA_E_ARGUMENT, "dout.dtype is 2")                                             \
     X(a->dv.data = a->dk.data, GDPA_E_ARGUMENT, "dk.data is")                                                          \
     X(a->dq.data = a->q.data, GDPA_E_ARGUMENT, "and so is q.data: a gradient needs memory of its own")                 \
-    X((a->dk.flags = GDPA_TENSOR_STRIDES, a->dk.stride_dim = 1), GDPA_E_ARGUMENT, "results would overwrite each other") \
+    X((a->dk.flags = GDPA_TENSOR_STRIDES, a->dk.stride_dim = 1), GDPA_E_ARGUMENT,                                      \
+      "results would overwrite each other")                                                                            \
     X(a->dv.flags = 8, GDPA_E_VERSION, "dv.flags 0x8")                                                                 \
     X(a->flags |= GDPA_ARGS_ACCUMULATE, GDPA_E_ARGUMENT, "GDPA_ARGS_ACCUMULATE is set, but out_dtype is bf16")         \
     X(a->flags |= 0x10, GDPA_E_VERSION, "flags 0x10 of gdpa_args")                                                     \

@@ -42,11 +42,11 @@ struct fake_driver {
     struct CUstream_st *(*stream)(int device);
     void (*needs_current)(bool needed); /* launches need a current context even with a stream */
     bool (*last_launch)(struct fake_launch *launch);
-    long (*loaded)(void);               /* libraries that were not unloaded */
-    int (*attribute_calls)(int device); /* cuKernelSetAttribute for it */
-    int (*capture_mode)(void);          /* of this thread */
-    int (*capture_mode_at_load)(void);  /* of the thread that loaded last */
-    void (*params_size)(size_t bytes);  /* to copy at a launch; 0: none */
+    long (*loaded)(void);                              /* libraries that were not unloaded */
+    int (*attribute_calls)(int device);                /* cuKernelSetAttribute for it */
+    int (*capture_mode)(void);                         /* of this thread */
+    int (*capture_mode_at_load)(void);                 /* of the thread that loaded last */
+    void (*params_size)(size_t bytes);                 /* to copy at a launch; 0: none */
     bool (*launch_before)(struct fake_launch *launch); /* the last launch */
     bool (*last_fill)(struct fake_fill *fill);
 };
