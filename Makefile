@@ -55,9 +55,9 @@ SYSTEM_LDLIBS := -lm -ldl
 
 # Third-party code goes into the library and is hidden there, unless a distribution asks for its own.
 ifeq ($(SYSTEM_LIBS),1)
-THIRD_PARTY := -lsqlite3 -lzstd -lxxhash
+THIRD_PARTY := -lsqlite3 -lzstd -lxxhash -lmd
 else
-THIRD_PARTY := -l:libsqlite3.a -l:libzstd.a -l:libxxhash.a
+THIRD_PARTY := -l:libsqlite3.a -l:libzstd.a -l:libxxhash.a -l:libmd.a
 endif
 JANSSON := $(if $(SYSTEM_LIBS),-ljansson,-l:libjansson.a)
 
@@ -217,6 +217,16 @@ $(BUILD)/bench/host: $(BUILD)/obj/bench/host.o $(STATIC_LIBRARY) $(TEST_FAKES)
 bench-host: $(BUILD)/bench/host ## time look-ups, launches, cache hits and compiles here (JSON=1: as records)
 	@GDPAJIT_NVRTC='$(NVRTC)' $< $(BUILD)/tests $(if $(JSON),--json)
 
+# What the driver of a GPU does where its manual is silent. One file to copy to the machine with the GPU.
+DRIVER_PROBE := $(BUILD)/bench/driver-probe
+$(DRIVER_PROBE): $(call objects_of,$(wildcard bench/driver_probe*.c)) $(STATIC_LIBRARY)
+	@mkdir -p $(@D)
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SYSTEM_LIBS),$(THIRD_PARTY)) $(SYSTEM_LDLIBS)
+
+.PHONY: driver-probe
+driver-probe: $(DRIVER_PROBE) ## build the program that asks a GPU's driver what we rely on; run it on the GPU
+	@echo 'run: $(DRIVER_PROBE) [--nvrtc FILE]'
+
 .PHONY: tests
 tests: $(TEST_PROGRAMS) $(GPU_TEST_PROGRAMS) $(TEST_FAKES) ## build the test programs without running them
 
@@ -342,8 +352,8 @@ man_folder = $(mandir)/man$(patsubst .%,%,$(suffix $(1)))
 fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' \
               -e 's|@VERSION@|$(VERSION)|' -e 's|@VERSION_MAJOR@|$(VERSION_MAJOR)|' \
               -e 's|@VERSION_MINOR@|$(VERSION_MINOR)|' -e 's|@SONAME@|$(SONAME)|' \
-              -e 's|@REQUIRES_PRIVATE@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3 libzstd libxxhash)|' \
-              -e 's|@STATIC_LIBS@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3;zstd;xxhash;)|' \
+              -e 's|@REQUIRES_PRIVATE@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3 libzstd libxxhash libmd)|' \
+              -e 's|@STATIC_LIBS@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3;zstd;xxhash;md;)|' \
               -e "s|@INCLUDEDIR_FROM_CMAKE@|$$(realpath -m --relative-to='$(CMAKE_FOLDER)' '$(includedir)')|"
 
 install: install-lib install-headers install-program install-docs ## install everything (PREFIX, DESTDIR, libdir)
@@ -398,7 +408,7 @@ help: ## show this list
 	    '  V=1              show whole commands' \
 	    '  DEVELOPER=1      warnings are errors (always so in tests and CI)' \
 	    '  SAN=LIST         build with sanitizers: address,undefined or thread' \
-	    '  SYSTEM_LIBS=1    link sqlite3, zstd and xxhash dynamically'
+	    '  SYSTEM_LIBS=1    link sqlite3, zstd, xxhash and libmd dynamically'
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -62,6 +62,18 @@ struct cache_entry {
     void *owned;             /* out only: the memory behind the pointers */
 };
 
+/*
+ * Key material taken apart again, for people who want to know why two keys differ. False at its end, and where it is
+ * not as cache_key_make makes it. Pointers are into the material.
+ */
+struct cache_material_part {
+    struct cache_bytes label, stored; /* stored: the data, or its hash */
+    bool hashed;
+    uint64_t size; /* of the data */
+};
+bool cache_material_first(const struct cache_bytes *material, size_t *at);
+bool cache_material_next(const struct cache_bytes *material, size_t *at, struct cache_material_part *part);
+
 struct cache_options {
     const char *dir; /* folder; made with 0700 when absent. The file name carries the schema number */
     bool read_only;
@@ -80,6 +92,7 @@ bool cache_dir_is_network(const char *dir);
 struct cache *cache_open(const struct cache_options *options);
 void cache_close(struct cache *cache);
 const char *cache_path(const struct cache *cache);
+bool cache_is_writable(const struct cache *cache); /* by its options: no pack, not read-only on purpose */
 /* "read-write", "read-only", "read-only: <why>" or why it is unusable. Valid until cache_close. */
 const char *cache_state(const struct cache *cache);
 
@@ -121,6 +134,36 @@ struct cache_gc {
 enum cache_result cache_gc(struct cache *cache, int64_t limit_bytes, struct cache_gc *report);
 
 uint64_t cache_evicted(const struct cache *cache); /* entries, by this handle */
+
+/*
+ * Packs: a database in one file that is never written again, for fleets and containers. Read without locks, by the calls
+ * above (those that write return CACHE_UNUSABLE).
+ *
+ * Whoever can write a pack decides what runs on the GPU. So the file must belong to this user or to root, and nobody
+ * else may write it; or its SHA-256 is given, and then what was hashed is what is used.
+ */
+#define CACHE_SHA256_HEX 65
+
+struct cache_pack_options {
+    const char *path;
+    const char *sha256; /* 64 hex digits; NULL: by owner and rights */
+    void (*log)(int level, const char *line, void *user);
+    void *log_user;
+};
+
+/* Never NULL but on lack of memory: cache_state says why one cannot be used. */
+struct cache *cache_pack_open(const struct cache_pack_options *options);
+
+/*
+ * A new pack, filled by cache_put and shown by cache_pack_publish, which replaces what has the name: readers keep what
+ * they have open. NULL, with the reason, when it cannot be made; closed without publishing it leaves nothing.
+ */
+struct cache *cache_pack_create(const char *path, char *why, size_t why_size);
+bool cache_pack_publish(struct cache *pack, char *why, size_t why_size);
+
+/* Of a whole file, in lower case; false with the reason. */
+bool cache_file_sha256(const char *path, char hex[CACHE_SHA256_HEX], char *why, size_t why_size);
+
 uint64_t cache_bad_entries(const struct cache *cache);
 void cache_entry_deinit(struct cache_entry *entry);
 

@@ -88,8 +88,8 @@ static bool set_state(struct cache *cache, const char *text)
 static void set_unusable(struct cache *cache, int level, const char *why)
 {
     if (set_state(cache, why)) {
-        cache_say(cache, level, "kernel cache %s cannot be used: %s. Compiled kernels are kept in memory only",
-                  cache->path, why);
+        cache_say(cache, level, "%s %s cannot be used: %s%s", cache->pack ? "pack" : "kernel cache", cache->path, why,
+                  cache->pack ? "" : ". Compiled kernels are kept in memory only");
     }
 }
 
@@ -155,6 +155,19 @@ static void describe_open(struct cache *cache, const struct cache_folder *folder
     }
 }
 
+static bool open_pack(struct cache *cache)
+{
+    char why[CACHE_WHY_SIZE];
+    cache->open = cache_pack_open_database(cache, why);
+    if (!cache->open) {
+        set_unusable(cache, CACHE_LOG_WARN, why);
+        return false;
+    }
+    cache->generation++;
+    (void)set_state(cache, "read-only");
+    return true;
+}
+
 /* One attempt, or two when a damaged file was in the way. */
 static bool open_database(struct cache *cache, int busy_ms)
 {
@@ -162,6 +175,9 @@ static bool open_database(struct cache *cache, int busy_ms)
     struct cache_folder folder;
     if (cache->given_up) {
         return false;
+    }
+    if (cache->pack) {
+        return open_pack(cache);
     }
     if (!cache_folder_open_as(cache->dir, !cache->read_only, cache->shared, &folder, why)) {
         set_unusable(cache, CACHE_LOG_WARN, why);
@@ -267,6 +283,7 @@ void cache_close(struct cache *cache)
     }
     close_database(cache, own);
     cache_recency_deinit(&cache->recency);
+    cache_pack_free(cache->pack);
     while (cache->states) {
         struct cache_text *next = cache->states->next;
         free(cache->states);
@@ -380,7 +397,7 @@ static void replace_damaged(struct cache *cache, int error, const char *doing)
     cache_why(why, "cannot %s: %s (SQLite error %d)", doing,
               told ? sqlite3_errmsg(cache->database.handle) : sqlite3_errstr(error), error);
     const struct cache_identity damaged = cache->database.identity;
-    bool ours = !cache->database.read_only;
+    bool ours = !cache->database.read_only && !cache->pack;
     close_database(cache, false);
     if (!ours) {
         set_unusable(cache, CACHE_LOG_WARN, why);
@@ -449,6 +466,11 @@ enum cache_result cache_failed(struct cache *cache, int error, bool writing, con
 const char *cache_path(const struct cache *cache)
 {
     return cache->path;
+}
+
+bool cache_is_writable(const struct cache *cache)
+{
+    return !cache->pack && !cache->read_only;
 }
 
 const char *cache_state(const struct cache *cache)

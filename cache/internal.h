@@ -188,6 +188,11 @@ struct cache_database {
  */
 int cache_database_open(const struct cache_folder *folder, bool read_only, int busy_ms, struct cache_database *database,
                         char why[CACHE_WHY_SIZE]);
+/* A pack, never written: from its file without locks, or from bytes of sqlite3_malloc, which become the database's. */
+int cache_database_open_pack(const char *path, struct cache_database *database, char why[CACHE_WHY_SIZE]);
+int cache_database_open_bytes(void *bytes, size_t size, struct cache_database *database, char why[CACHE_WHY_SIZE]);
+/* An empty file is filled with empty tables, to become a pack. */
+int cache_database_create_pack(const char *path, struct cache_database *database, char why[CACHE_WHY_SIZE]);
 /* Without a checkpoint the side files stay as they are: for files that are no longer ours to touch. */
 void cache_database_close(struct cache_database *database, bool checkpoint);
 sqlite3_stmt *cache_database_statement(struct cache_database *database, enum cache_statement id, int *error);
@@ -255,6 +260,7 @@ struct cache_eviction {
 };
 
 struct cache_text;
+struct cache_pack;
 
 struct cache {
     pthread_mutex_t mutex;
@@ -269,6 +275,8 @@ struct cache {
     struct cache_bytes version; /* the part of the key material as it is stored; owned */
     void (*log)(int level, const char *line, void *user);
     void *log_user;
+
+    struct cache_pack *pack; /* of pack.c; NULL: a cache in a folder */
 
     /* Under the mutex. */
     int owner; /* the process that opened the database */
@@ -305,6 +313,12 @@ enum cache_result cache_failed(struct cache *cache, int error, bool writing, con
 /* Inside: true the first time for each bit of enum cache_said. */
 bool cache_say_first(struct cache *cache, enum cache_said what);
 void cache_say(struct cache *cache, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- pack.c ------------------------------------------------------------------------------------------------------- */
+
+/* Opens the database of a pack; false, with the reason, when it is not one or not trusted. */
+bool cache_pack_open_database(struct cache *cache, char why[CACHE_WHY_SIZE]);
+void cache_pack_free(struct cache_pack *pack);
 
 /* ---- evict.c, store.c ------------------------------------------------------------------------------------------- */
 

@@ -166,8 +166,8 @@ static void discard(struct cache *cache, const struct cache_key *key, const stru
     cache_key_hex(key, hex);
     bool first = atomic_fetch_add(&cache->bad, 1) == 0;
     bool removable = !cache->database.read_only && !cache->writes_off;
-    cache_say(cache, first ? CACHE_LOG_WARN : CACHE_LOG_INFO, "kernel cache %s: entry %s is not used: %s%s",
-              cache->path, hex, fault, removable ? "; it is removed" : "");
+    cache_say(cache, first ? CACHE_LOG_WARN : CACHE_LOG_INFO, "%s %s: entry %s is not used: %s%s",
+              cache->pack ? "pack" : "kernel cache", cache->path, hex, fault, removable ? "; it is removed" : "");
     int error = removable ? delete_if_bad(cache, key, material, with_aux) : SQLITE_OK;
     if (error != SQLITE_OK) {
         (void)cache_failed(cache, error, true, "remove a bad entry");

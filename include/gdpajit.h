@@ -103,9 +103,11 @@ struct CUstream_st;
     X(GDPA_E_MEMORY, -5, "out of host memory")                                                                         \
     X(GDPA_E_NO_DRIVER, -10, "no usable CUDA driver or GPU")                                                           \
     X(GDPA_E_DRIVER, -11, "the CUDA driver reported an error")                                                         \
+    X(GDPA_E_CAPTURE, -12, "the kernel is not loaded, and the stream captures")                                        \
     X(GDPA_E_NO_COMPILER, -20, "no usable NVRTC library was found")                                                    \
     X(GDPA_E_COMPILE, -21, "NVRTC could not compile the kernel")                                                       \
     X(GDPA_E_NOT_READY, -22, "the kernel is not compiled and the mode forbids compiling it")                           \
+    X(GDPA_E_TIMEOUT, -23, "not done within the time given")                                                           \
     X(GDPA_E_CACHE, -30, "the kernel cache cannot be used as asked")                                                   \
     X(GDPA_E_NOT_FOUND, -31, "no such entry")                                                                          \
     X(GDPA_E_BUFFER, -32, "the caller's buffer is too small")                                                          \
@@ -381,6 +383,13 @@ typedef enum gdpa_mode {
     GDPA_MODE_OFF = 4       /* no disk at all */
 } gdpa_mode;
 
+/* What the first launch of a kernel does when its stream captures: loading is no stream operation. */
+typedef enum gdpa_capture {
+    GDPA_CAPTURE_DEFAULT = 0, /* GDPAJIT_CAPTURE, else relaxed */
+    GDPA_CAPTURE_RELAXED = 1, /* load, in the relaxed capture mode of the thread; the capture goes on */
+    GDPA_CAPTURE_STRICT = 2   /* GDPA_E_CAPTURE: captures are to hold no surprise; gdpa_kernel_prepare comes before */
+} gdpa_capture;
+
 typedef struct gdpa_ctx_options {
     size_t size;              /* sizeof(gdpa_ctx_options), set by GDPA_CTX_OPTIONS_INIT */
     const char *cache_dir;    /* NULL: GDPAJIT_CACHE_DIR, XDG_CACHE_HOME/gdpajit, HOME/.cache/gdpajit */
@@ -393,6 +402,10 @@ typedef struct gdpa_ctx_options {
     int32_t mode;              /* gdpa_mode */
     int64_t cache_limit_bytes; /* 0: GDPAJIT_CACHE_LIMIT, else 1 GiB; negative: no limit */
     int32_t cache_wait_s;      /* for another process that compiles it: 0: GDPAJIT_CACHE_WAIT, else 120; -1: none */
+    int32_t capture;           /* gdpa_capture */
+    int32_t jobs;              /* compiles at a time; 0: GDPAJIT_JOBS, else by processors and memory */
+    const char *packs;         /* packs to look in before the cache, see gdpa_pack_write; NULL: GDPAJIT_PACKS */
+    const char *trace; /* file that gets a line for each spec that is asked for; NULL: GDPAJIT_TRACE, else none */
 } gdpa_ctx_options;
 
 #ifdef __cplusplus
@@ -411,11 +424,27 @@ typedef struct gdpa_ctx_options {
  */
 GDPA_API gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx);
 
-/* Destroys a context once no kernel of it is referenced any more. No launch of it may be running in another thread. */
+/*
+ * Destroys a context once no kernel or request of it is referenced any more. Waits for workers that are in the middle of
+ * a kernel; requests that were not begun fail. No launch of it may be running in another thread.
+ */
 GDPA_API void gdpa_ctx_destroy(gdpa_ctx *ctx);
 
 /* A context with default options, made on first use and never destroyed; optional, for scripts. Since 0.1. */
 GDPA_API gdpa_status gdpa_ctx_default(gdpa_ctx **ctx);
+
+/*
+ * Unloads every kernel that nobody holds from the driver, which frees its device memory; it is loaded again when it is
+ * launched again. *unloaded may be NULL. No launch of the context may be running in another thread, no stream may
+ * capture, and graphs with launches of kernels that are not held must not be replayed any more. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_ctx_trim(gdpa_ctx *ctx, int64_t *unloaded);
+
+/*
+ * After cudaDeviceReset, cuDevicePrimaryCtxReset or the end of a CUDA context: forgets what the driver gave to this
+ * context, without giving it back. Kernels, held ones too, are loaded again at their next launch. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_ctx_reset(gdpa_ctx *ctx);
 
 /* Counters since the context was made. */
 typedef struct gdpa_stats {
@@ -452,6 +481,28 @@ GDPA_API gdpa_kernel *gdpa_kernel_retain(gdpa_kernel *kernel);
 GDPA_API void gdpa_kernel_release(gdpa_kernel *kernel);
 
 /*
+ * The same by a worker of the context: starts at once and returns. The spec is checked here, and an arch of 0 decided
+ * here. The caller releases *request, at any time: what is being made is not disturbed.
+ * Returns GDPA_E_MEMORY, GDPA_E_NO_DRIVER (arch 0 and no GPU) and what gdpa_spec_check returns. Since 0.1.
+ */
+typedef struct gdpa_request gdpa_request;
+GDPA_API gdpa_status gdpa_kernel_get_async(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_request **request);
+
+/*
+ * Waits for the kernel of a request, up to timeout_ms (0: looks; negative: as long as it takes), from any number of
+ * threads. Each success gives a reference that the caller releases. Returns GDPA_E_TIMEOUT while it is being made,
+ * else what gdpa_kernel_get returns, with the same text for all who ask. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_request_wait(gdpa_request *request, int64_t timeout_ms, gdpa_kernel **kernel);
+GDPA_API void gdpa_request_release(gdpa_request *request);
+
+/*
+ * Has a kernel made in the background, so that a later gdpa_kernel_get finds it or waits for the rest of it. Failures
+ * are told to whoever asks for it later. Returns what gdpa_kernel_get_async returns. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_prefetch(gdpa_ctx *ctx, const gdpa_spec *spec);
+
+/*
  * Loads the kernel into the driver so that the first launch does no lazy work. Optional; gdpa_launch does it otherwise.
  * Returns GDPA_E_NO_DRIVER, GDPA_E_DRIVER. Since 0.1.
  */
@@ -471,7 +522,7 @@ GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *a
  * synchronisation, no environment, no lock (after the first launch of a kernel); capturable in a CUDA graph, and a
  * captured launch may be replayed after the offsets and lengths on the device changed within the same maxima.
  * Nothing is launched, and nothing written, when it fails. An empty problem succeeds without a launch.
- * Returns GDPA_E_ARGUMENT, GDPA_E_VERSION, GDPA_E_WORKSPACE, GDPA_E_NO_DRIVER, GDPA_E_DRIVER. Since 0.1.
+ * Returns GDPA_E_ARGUMENT, GDPA_E_VERSION, GDPA_E_WORKSPACE, GDPA_E_NO_DRIVER, GDPA_E_DRIVER, GDPA_E_CAPTURE. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
                                  struct CUstream_st *stream);
@@ -597,6 +648,48 @@ GDPA_API gdpa_status gdpa_cache_remove(gdpa_ctx *ctx, const char *key, int64_t *
 /* Copies an artifact of a stored entry, by key or unique prefix of key or name. Buffer rules of gdpa_kernel_artifact. */
 GDPA_API gdpa_status gdpa_cache_artifact(gdpa_ctx *ctx, const char *key, gdpa_artifact what, void *data,
                                          size_t capacity, size_t *length);
+
+/*
+ * Why a kernel would be compiled: "name: value" lines on what it is looked for by, which file has it ("found: no"),
+ * the nearest entry of the cache, and the parts of the key that differ ("different: nvrtc: here 13.0; there 12.8").
+ * Compiles and launches nothing. Same buffer rules as gdpa_spec_format. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_cache_why(gdpa_ctx *ctx, const gdpa_spec *spec, char *text, size_t capacity, size_t *length);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Packs: single files of compiled kernels, searched before the cache and never written again
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * gdpa_ctx_options.packs and GDPAJIT_PACKS name files, folders (their *.pack files in the order of their names) and
+ * files with their hash (FILE@sha256:HEX), separated by colons. The first pack that has a kernel wins, then the cache.
+ * A pack must belong to root or to this user and be writable by nobody else, or be named with its SHA-256. A pack that
+ * cannot be used is a warning.
+ */
+typedef struct gdpa_pack_report {
+    size_t size;
+    int64_t entries;   /* in the pack, good ones */
+    int64_t bad;       /* that failed their checks, and were left out */
+    int64_t present;   /* that the cache has as well */
+    int64_t different; /* of these, with other code: the pack's is used, being searched first */
+    int64_t stored;    /* new to the cache */
+    int64_t bytes;     /* of the file */
+    char sha256[72];   /* 64 hex digits: of the file */
+} gdpa_pack_report;
+
+/*
+ * Writes the entries of the cache with these keys (NULL: all) into a pack, which replaces what has that name at once
+ * and whole. With code_only sources, PTX, logs and plans are left out. report may be NULL.
+ * Returns GDPA_E_CACHE, GDPA_E_NOT_FOUND for a key that is not there. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *keys, size_t key_count,
+                                     int code_only, gdpa_pack_report *report);
+
+/*
+ * Checks a pack ("FILE" or "FILE@sha256:HEX") against its hashes and against the cache and, with store, puts what is
+ * new into the cache. report may be NULL. Returns GDPA_E_CACHE with the reason when it cannot be used. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_pack_read(gdpa_ctx *ctx, const char *path, int store, gdpa_pack_report *report);
 
 #ifdef __cplusplus
 }

@@ -41,7 +41,7 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
                            : "args");
     gdpa_spec own;
     TRY(spec_for_tensors(spec, args, &own));
-    return kernel_get(ctx, &own, stream, kernel);
+    return kernel_borrow(ctx, &own, stream, kernel);
 }
 
 gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
@@ -49,9 +49,7 @@ gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args 
 {
     gdpa_kernel *kernel = NULL;
     TRY(kernel_for(ctx, spec, args, stream, &kernel));
-    const gdpa_status status = gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
-    gdpa_kernel_release(kernel);
-    return status;
+    return gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
 }
 
 gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, size_t *bytes)
@@ -59,7 +57,5 @@ gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, c
     FAIL_IF(bytes == NULL, GDPA_E_ARGUMENT, "bytes is NULL");
     gdpa_kernel *kernel = NULL;
     TRY(kernel_for(ctx, spec, args, NULL, &kernel));
-    const gdpa_status status = gdpa_workspace_size(kernel, args, bytes);
-    gdpa_kernel_release(kernel);
-    return status;
+    return gdpa_workspace_size(kernel, args, bytes);
 }

@@ -3,6 +3,7 @@
  */
 #include "runtime/kernel.h"
 #include "gen/body.h"
+#include "runtime/process.h"
 #include "runtime/structs.h"
 
 #include <stdio.h>
@@ -40,9 +41,11 @@ gdpa_kernel *kernel_make(gdpa_ctx *ctx, const struct kernel_parts *parts)
     if (kernel == NULL) {
         return NULL;
     }
+    kernel->number = process_number();
     kernel->ctx = ctx;
     kernel->spec = *parts->spec;
     kernel->plan = *parts->plan;
+    launch_quick_make(parts->spec, parts->plan, &kernel->quick);
     kernel->target = parts->target;
     kernel->origin = parts->origin;
     kernel->disk_key = *parts->disk_key;
@@ -61,11 +64,24 @@ gdpa_kernel *kernel_make(gdpa_ctx *ctx, const struct kernel_parts *parts)
     return kernel;
 }
 
+/* Other threads may be capturing. Fails harmlessly while the process ends. */
+static void library_unload(gdpa_kernel *kernel)
+{
+    const struct driver *driver = kernel->driver;
+    int mode = CUDA_CAPTURE_RELAXED;
+    const bool relaxed = driver->capture_mode(&mode) == CUDA_OK;
+    driver->library_unload(kernel->library);
+    if (relaxed) {
+        driver->capture_mode(&mode);
+    }
+    kernel->library = NULL;
+}
+
 void kernel_free(gdpa_kernel *kernel)
 {
     const gdpa_allocator *allocator = &kernel->ctx->allocator;
     if (kernel->library != NULL) {
-        kernel->driver->library_unload(kernel->library); /* fails harmlessly while the process ends */
+        library_unload(kernel);
     }
     memory_free(allocator, kernel->name);
     memory_free(allocator, kernel->spec_text);
@@ -75,6 +91,28 @@ void kernel_free(gdpa_kernel *kernel)
     memory_free(allocator, kernel->log);
     pthread_mutex_destroy(&kernel->load_lock);
     memory_free(allocator, kernel);
+}
+
+/* What the parent loaded belongs to a CUDA that this process does not have: not even unloading it is allowed. */
+void kernel_in_child(gdpa_kernel *kernel)
+{
+    pthread_mutex_init(&kernel->load_lock, NULL);
+    atomic_store_explicit(&kernel->function, NULL, memory_order_relaxed);
+    kernel->second = NULL;
+    kernel->library = NULL;
+}
+
+bool kernel_unload(gdpa_kernel *kernel, bool unload)
+{
+    pthread_mutex_lock(&kernel->load_lock);
+    const bool loaded = kernel->library != NULL;
+    atomic_store_explicit(&kernel->function, NULL, memory_order_release);
+    if (loaded && unload) {
+        library_unload(kernel);
+    }
+    kernel->library = NULL;
+    pthread_mutex_unlock(&kernel->load_lock);
+    return loaded;
 }
 
 /* A kernel that somebody holds keeps its context; one that nobody holds stays in it. */
@@ -214,11 +252,27 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* A context that wants no surprise in a capture; drivers that cannot say whether a stream captures get the benefit. */
+static gdpa_status capture_check(const gdpa_kernel *kernel, const struct driver *driver, struct CUstream_st *stream,
+                                 struct sbuf *why)
+{
+    int capturing = CUDA_CAPTURE_NONE;
+    if (kernel->ctx->capture != GDPA_CAPTURE_STRICT || driver->is_capturing == NULL ||
+        driver->is_capturing(stream, &capturing) != CUDA_OK || capturing == CUDA_CAPTURE_NONE) {
+        return GDPA_OK;
+    }
+    return fail(why, GDPA_E_CAPTURE,
+                "the stream captures, and %s (\"%s\") is not loaded yet: capture strict does not load then, and the "
+                "capture is left as it is; call gdpa_kernel_prepare before the capture, or launch once outside of it",
+                kernel->name, kernel->spec_text);
+}
+
 /* With the lock held, not yet loaded. Loading is not a stream operation, so it is allowed while the thread captures. */
 static gdpa_status load_first(gdpa_kernel *kernel, struct CUstream_st *stream, struct sbuf *why)
 {
     struct driver *driver = NULL;
     TRY(context_devices(kernel->ctx, &driver, why));
+    TRY(capture_check(kernel, driver, stream, why));
     const int64_t start = now_ns();
     int mode = CUDA_CAPTURE_RELAXED;
     const bool relaxed = driver->capture_mode(&mode) == CUDA_OK;

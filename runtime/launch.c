@@ -1,11 +1,12 @@
 /*
  * Launching: arguments are checked and packed on the stack, then the driver is called, once for each
  * kernel and for a workspace to be cleared. Nothing here allocates, locks,
- * logs or reads the environment once a kernel is loaded.
+ * logs or reads the environment once a kernel is loaded and the thread has its block (thread.h).
  */
 #include "runtime/backward_params.h"
 #include "runtime/kernel.h"
 #include "runtime/launch_params.h"
+#include "runtime/thread.h"
 
 #include <inttypes.h>
 
@@ -54,6 +55,8 @@ static gdpa_status launch_failed(const gdpa_kernel *kernel, int result, const st
     } else if (result == CUDA_INVALID_CONTEXT && config->stream == NULL) {
         sbuf_addstr(&why, "; the NULL stream needs a context that is current on the calling thread: make one current, "
                           "or pass a stream");
+    } else if (result == CUDA_CONTEXT_IS_DESTROYED || result == CUDA_INVALID_HANDLE) {
+        sbuf_addstr(&why, "; after a device was reset or a context destroyed, call gdpa_ctx_reset");
     }
     error_set_why(GDPA_E_DRIVER, &why);
     sbuf_deinit(&why);
@@ -116,6 +119,19 @@ static void queue_add(struct queue *queue, struct CUkern_st *function, void *par
     queue->count++;
 }
 
+/* By the thread that launches, so that threads do not wait for each other's counting. */
+static void launches_count(const gdpa_kernel *kernel, struct thread_block *own, int count)
+{
+    if (own == NULL) {
+        counter_add(&kernel->ctx->counters.launches, (uint64_t)count);
+        return;
+    }
+    atomic_uint_fast64_t *launches = &thread_counts_get(own, kernel->ctx->number)->launches;
+    for (int i = 0; i < count; i++) {
+        thread_count(launches);
+    }
+}
+
 static gdpa_status queue_send(gdpa_kernel *kernel, struct queue *queue, struct CUstream_st *stream)
 {
     int failed = 0;
@@ -126,7 +142,7 @@ static gdpa_status queue_send(gdpa_kernel *kernel, struct queue *queue, struct C
     if (result != CUDA_OK) {
         return launch_failed(kernel, result, &queue->launches[failed].config);
     }
-    counter_add(&kernel->ctx->counters.launches, (uint64_t)queue->count);
+    launches_count(kernel, thread_block_get(), queue->count);
     return GDPA_OK;
 }
 
@@ -174,16 +190,74 @@ static gdpa_status kernel_ready(gdpa_kernel *kernel, struct CUstream_st *stream,
     return GDPA_OK;
 }
 
-static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape, struct CUstream_st *stream)
+/* Everything that tensor_boxes_fill reads of the parameters; the rest is fixed by the kernel. */
+static struct thread_maps_key maps_key(const gdpa_kernel *kernel, const struct gdpa_fwd_params *params)
 {
-    struct CUkern_st *function = NULL;
-    TRY(kernel_ready(kernel, stream, &function));
-    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
-    struct gdpa_fwd_sm90_params boxed;
-    if (shape->boxed) {
-        TRY(maps_encode(kernel, shape->boxes, TENSOR_BOX_COUNT, (struct gdpa_tensor_map *)&boxed));
-        boxed.common = shape->params;
+    return (struct thread_maps_key){.kernel = kernel->number,
+                                    .data = {params->q, params->k, params->v},
+                                    .strides = {params->q_stride_batch, params->q_stride_row, params->q_stride_head,
+                                                params->k_stride_batch, params->k_stride_row, params->k_stride_head,
+                                                params->v_stride_batch, params->v_stride_row, params->v_stride_head},
+                                    .rows_q = params->rows_q,
+                                    .rows_k = params->rows_k,
+                                    .batch = params->batch,
+                                    .heads_q = params->heads_q,
+                                    .heads_per_group = params->heads_per_group};
+}
+
+static bool maps_key_equal(const struct thread_maps_key *a, const struct thread_maps_key *b)
+{
+    uint64_t left[sizeof *a / sizeof(uint64_t)], right[sizeof *a / sizeof(uint64_t)], different = 0;
+    memcpy(left, a, sizeof left);
+    memcpy(right, b, sizeof right);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        different |= left[i] ^ right[i];
     }
+    return different == 0;
+}
+
+static struct thread_maps *maps_place(struct thread_block *own, const struct thread_maps_key *key)
+{
+    const uint64_t mixed = key->kernel * 7 ^ (uintptr_t)key->data[0] ^ (uintptr_t)key->data[1] >> 3;
+    return &own->maps[mixed * UINT64_C(0x9e3779b97f4a7c15) >> (64 - THREAD_MAPS_BITS)];
+}
+
+static gdpa_status forward_maps_encode(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common,
+                                       struct gdpa_fwd_sm90_params *params)
+{
+    struct tensor_box boxes[TENSOR_BOX_COUNT];
+    TRY(tensor_boxes_fill(&kernel->spec, &kernel->plan, common, boxes));
+    return maps_encode(kernel, boxes, TENSOR_BOX_COUNT, (struct gdpa_tensor_map *)params);
+}
+
+/*
+ * A tensor map says nothing but its arguments, so that the same arguments may take the map of the last time. *params is
+ * `fresh`, or belongs to the thread until its next launch; the driver copies it.
+ */
+static gdpa_status maps_find(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common, struct thread_block *own,
+                             struct gdpa_fwd_sm90_params *fresh, struct gdpa_fwd_sm90_params **params)
+{
+    *params = fresh;
+    if (own == NULL) {
+        TRY(forward_maps_encode(kernel, common, fresh));
+    } else {
+        const struct thread_maps_key key = maps_key(kernel, common);
+        struct thread_maps *place = maps_place(own, &key);
+        *params = &place->params;
+        if (!maps_key_equal(&place->key, &key)) {
+            place->key.kernel = 0;
+            TRY(forward_maps_encode(kernel, common, &place->params));
+            place->key = key;
+        }
+    }
+    (*params)->common = *common;
+    return GDPA_OK;
+}
+
+/* One launch needs no queue, but where the thread has no context. */
+static gdpa_status launch_one(gdpa_kernel *kernel, const struct launch_shape *shape, struct CUkern_st *function,
+                              void *params, struct thread_block *own, struct CUstream_st *stream)
+{
     const struct launch_config config = {.grid_x = shape->grid,
                                          .grid_y = shape->grid_y,
                                          .grid_z = 1,
@@ -192,9 +266,32 @@ static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape,
                                          .block_z = 1,
                                          .shared_bytes = shape->smem,
                                          .stream = stream};
-    struct queue queue = {.count = 0};
-    queue_add(&queue, function, shape->boxed ? (void *)&boxed : (void *)&shape->params, &config);
-    return queue_send(kernel, &queue, stream);
+    void *parameters[] = {params};
+    const int result = kernel->driver->launch(&config, function, parameters, NULL);
+    if (__builtin_expect(result == CUDA_OK, 1)) {
+        launches_count(kernel, own, 1);
+        return GDPA_OK;
+    }
+    if (result == CUDA_INVALID_CONTEXT && stream != NULL) {
+        struct queue queue = {.count = 0};
+        queue_add(&queue, function, params, &config);
+        return queue_send(kernel, &queue, stream);
+    }
+    return launch_failed(kernel, result, &config);
+}
+
+static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape, struct CUstream_st *stream)
+{
+    struct CUkern_st *function = NULL;
+    struct thread_block *own = thread_block_get();
+    TRY(kernel_ready(kernel, stream, &function));
+    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
+    if (!shape->boxed) {
+        return launch_one(kernel, shape, function, &shape->params, own, stream);
+    }
+    struct gdpa_fwd_sm90_params fresh, *boxed = NULL;
+    TRY(maps_find(kernel, &shape->params, own, &fresh, &boxed));
+    return launch_one(kernel, shape, function, boxed, own, stream);
 }
 
 static struct launch_config backward_config(const struct backward_grid *grid, struct CUstream_st *stream)
@@ -258,14 +355,27 @@ static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, v
     return queue_send(kernel, &queue, stream);
 }
 
+bool kernel_launch_quickly(gdpa_kernel *kernel, const gdpa_args *args, struct CUstream_st *stream, gdpa_status *status)
+{
+    struct launch_shape shape;
+    if (!launch_quick_fill(&kernel->quick, args, &shape)) {
+        return false;
+    }
+    *status = shape_launch(kernel, &shape, stream);
+    return true;
+}
+
 gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
                         struct CUstream_st *stream)
 {
     FAIL_IF(kernel == NULL, GDPA_E_ARGUMENT, "kernel is NULL");
+    struct launch_shape shape;
+    if (launch_quick_fill(&kernel->quick, args, &shape)) {
+        return shape_launch(kernel, &shape, stream);
+    }
     if (kernel->spec.pass == GDPA_PASS_BACKWARD) {
         return backward_launch(kernel, args, workspace, workspace_bytes, stream);
     }
-    struct launch_shape shape;
     TRY(launch_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
     return shape.grid == 0 ? GDPA_OK : shape_launch(kernel, &shape, stream);
 }

@@ -346,10 +346,10 @@ static bool stride_beyond_copies(const struct strides *strides)
            strides->batch >= TENSOR_BOX_STRIDE_LIMIT;
 }
 
-bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args)
+const char *args_unaligned_tensor(const gdpa_spec *spec, const gdpa_args *args)
 {
     if (args->size < rule_args.smallest) {
-        return false; /* the launch refuses it */
+        return NULL; /* the launch refuses it */
     }
     gdpa_args own;
     struct_read(&rule_args, args, &own); /* an older caller's has no gradients */
@@ -368,10 +368,10 @@ bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args)
         }
         if ((uintptr_t)each[i]->tensor->data % FAST_ALIGNMENT != 0 ||
             stride_misaligned(each[i], &strides, &value) != NULL || stride_beyond_copies(&strides)) {
-            return true;
+            return each[i]->name;
         }
     }
-    return false;
+    return NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------

@@ -46,8 +46,13 @@ gdpa_status tensor_check(const struct view *view, bool unaligned, bool untouched
 
 gdpa_status scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct scalars *scalars);
 
-/* Whether the tensors of args need spec.unaligned. */
-bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args);
+/* The name of a tensor of args that needs spec.unaligned; NULL: none does. */
+const char *args_unaligned_tensor(const gdpa_spec *spec, const gdpa_args *args);
+
+static inline bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args)
+{
+    return args_unaligned_tensor(spec, args) != NULL;
+}
 
 int64_t divide_up(int64_t value, int64_t divisor);
 

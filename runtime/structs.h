@@ -16,7 +16,7 @@ struct struct_rule {
 };
 
 extern const struct struct_rule rule_args, rule_ctx_options, rule_stats, rule_kernel_info, rule_cache_summary,
-    rule_cache_gc_report;
+    rule_cache_gc_report, rule_pack_report;
 
 /* Checks a struct that comes in. */
 gdpa_status struct_check(const struct struct_rule *rule, const void *bytes);

@@ -70,6 +70,8 @@ find_missing_packages() {
     need libzstd-dev has_library libzstd.a
     need libxxhash-dev has_header xxhash.h
     need libxxhash-dev has_library libxxhash.a
+    need libmd-dev has_header sha2.h
+    need libmd-dev has_library libmd.a
     need libjansson-dev has_header jansson.h
     need libjansson-dev has_library libjansson.a
     need libcmocka-dev has_library libcmocka.so

@@ -60,6 +60,8 @@ static void never_free(void *memory, void *user)
     X(level_low, o->log_level = -1, GDPA_E_ARGUMENT, "log_level is -1; legal are GDPA_LOG_DEFAULT (0)")                \
     X(level_high, o->log_level = 6, GDPA_E_ARGUMENT, "log_level is 6")                                                 \
     X(mode_high, o->mode = 5, GDPA_E_ARGUMENT, "mode is 5; legal are GDPA_MODE_DEFAULT (0) to GDPA_MODE_OFF (4)")      \
+    X(capture_high, o->capture = 3, GDPA_E_ARGUMENT, "capture is 3; legal are GDPA_CAPTURE_DEFAULT (0)")               \
+    X(jobs_low, o->jobs = -1, GDPA_E_ARGUMENT, "jobs is -1; legal are 0 to 1024")                                      \
     X(mode_low, o->mode = -3, GDPA_E_ARGUMENT, "mode is -3")                                                           \
     X(free_missing, o->allocator.alloc = never_alloc, GDPA_E_ARGUMENT, "allocator.free is NULL, but allocator.alloc")  \
     X(alloc_missing, o->allocator.free = never_free, GDPA_E_ARGUMENT, "allocator.alloc is NULL, but allocator.free")   \
@@ -98,6 +100,9 @@ static void every_bad_variable_is_refused_by_name_and_value(void **state)
                  {"GDPAJIT_MODE", "default", "GDPAJIT_MODE is \"default\""},
                  {"GDPAJIT_CACHE_LIMIT", "lots", "GDPAJIT_CACHE_LIMIT is \"lots\"; it must be a number of bytes"},
                  {"GDPAJIT_CACHE_SHARED", "1", "GDPAJIT_CACHE_SHARED is \"1\"; legal are yes and no"},
+                 {"GDPAJIT_CAPTURE", "global", "GDPAJIT_CAPTURE is \"global\"; legal are relaxed and strict"},
+                 {"GDPAJIT_JOBS", "0", "GDPAJIT_JOBS is \"0\"; it must be a number from 1 to 1024"},
+                 {"GDPAJIT_JOBS", "all", "GDPAJIT_JOBS is \"all\""},
                  {"GDPAJIT_CACHE_WAIT", "-1", "GDPAJIT_CACHE_WAIT is \"-1\"; it must be a number of seconds"},
                  {"GDPAJIT_CACHE_WAIT", "2m", "GDPAJIT_CACHE_WAIT is \"2m\""},
                  {"GDPAJIT_LOG", "warn,cache=all", "GDPAJIT_LOG is \"warn,cache=all\": log level \"all\""}};

@@ -1,7 +1,8 @@
 /*
  * A CUDA driver without a GPU (libfake_driver.so): counts calls, fails when told to, keeps the last launch.
  *
- * It refuses what the real one refuses: handles it did not give, code for other devices, launches without a context.
+ * It refuses what the real one refuses: handles it did not give, code for other devices, launches without a context,
+ * anything in a child of a process that called cuInit.
  * Programs under test are steered by the environment:
  *     FAKE_DRIVER_DEVICES="90,80"        compute capabilities; none: "90"
  *     FAKE_DRIVER_FAIL="cuInit:100"      this function gives this result
@@ -49,6 +50,9 @@ struct fake_driver {
     void (*params_size)(size_t bytes);                 /* to copy at a launch; 0: none */
     bool (*launch_before)(struct fake_launch *launch); /* the last launch */
     bool (*last_fill)(struct fake_fill *fill);
+    void (*capture)(bool capturing); /* streams capture from now on: loading is refused but in the relaxed mode */
+    bool (*capture_poisoned)(void);  /* something was refused for that reason */
+    void (*device_reset)(void);      /* what was loaded is void from now on */
 };
 
 #endif
