@@ -140,6 +140,8 @@ static void include_path(const struct assembly *assembly, const struct template_
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->depth_columns);
     } else if (file_is(line, "wgmma_share.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->share_columns);
+    } else if (file_is(line, "wgmma_dq_keys.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->dq_keys);
     } else if (file_is(line, "wgmma_keys.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n);
     } else if (file_is(line, "wgmma_values.cuh")) {

@@ -109,6 +109,8 @@ class Problem
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
+    std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+                                 const backward_grid &grid, const tensor_box *boxes);
     std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
     bool compute_reference(std::vector<double> (&results)[3][3]) const;
     void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[3][3], size_t number,
@@ -538,6 +540,20 @@ std::string Problem::launch_forward(bool *launched)
                       shape.boxed ? static_cast<void *>(&boxed) : &shape.params, grid);
 }
 
+/* A kernel of a backward; boxes: those of its tensor maps, or null. */
+std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+                                      const backward_grid &grid, const tensor_box *boxes)
+{
+    if (boxes == nullptr || grid.x == 0) {
+        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &params, grid);
+    }
+    gdpa_bwd_sm90_params boxed;
+    gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
+    const std::string wrong = encode_maps(boxes, BACKWARD_BOX_COUNT, maps);
+    boxed.common = params;
+    return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid) : wrong;
+}
+
 /* As runtime/launch.c does: zeros into the workspace, the main kernel, the second one. */
 std::string Problem::launch_backward(bool *launched)
 {
@@ -552,22 +568,12 @@ std::string Problem::launch_backward(bool *launched)
         memset(workspace.data(), 0, shape.workspace);
         shape.params.dq_sum = reinterpret_cast<float *>(workspace.data());
     }
-    gdpa_bwd_sm90_params boxed;
-    std::string wrong;
-    if (shape.boxed) {
-        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
-        wrong = encode_maps(shape.boxes, BACKWARD_BOX_COUNT, maps);
-        boxed.common = shape.params;
-    }
-    if (wrong.empty() && shape.main.x > 0) {
-        wrong = launch_one(program_.kernel.name.c_str(), program_.kernel.entry,
-                           shape.boxed ? static_cast<void *>(&boxed) : &shape.params, shape.main);
-    }
-    if (wrong.empty() && shape.second.x > 0) {
-        const std::string name = program_.kernel.name + SECOND_ENTRY_SUFFIX;
-        wrong = launch_one(name.c_str(), program_.kernel.second, &shape.params, shape.second);
-    }
-    return wrong;
+    const Kernel &kernel = program_.kernel;
+    const std::string wrong =
+        launch_gradients(kernel.name, kernel.entry, shape.params, shape.main, shape.boxed ? shape.boxes : nullptr);
+    return !wrong.empty() ? wrong
+                          : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape.params,
+                                             shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
 }
 
 ProblemResult Problem::run()
