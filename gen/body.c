@@ -123,7 +123,11 @@ enum { PATH_SIZE = 96 };
 static void include_path(const struct assembly *assembly, const struct template_line *line, char path[PATH_SIZE])
 {
     if (file_is(line, "activation.cuh")) {
-        snprintf(path, PATH_SIZE, "activation/%s.cuh", activation_find(assembly->spec->activation)->file);
+        const char *file = activation_find(assembly->spec->activation)->file;
+        snprintf(path, PATH_SIZE, "activation/%s/%s.cuh", plan_family_name(assembly->plan->family), file);
+        if (template_find(assembly->set, path, strlen(path)) == NULL) {
+            snprintf(path, PATH_SIZE, "activation/%s.cuh", file);
+        }
     } else if (file_is(line, "activation_pair.cuh")) {
         snprintf(path, PATH_SIZE, "activation/pair/%s.cuh", activation_find(assembly->spec->activation)->file);
         if (template_find(assembly->set, path, strlen(path)) == NULL) {
