@@ -48,6 +48,11 @@ int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *p
     return family != NULL ? family->smem_bytes(normalised, plan) : 0;
 }
 
+int32_t plan_second_rows(const struct kernel_plan *plan)
+{
+    return plan->dq_rows > 0 ? plan->dq_rows : plan->block_m;
+}
+
 int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan)
 {
     const struct plan_family *family = family_find(normalised->pass, plan->family);

@@ -31,10 +31,16 @@ struct kernel_plan {
     /* Backward only; 0 in the forward. */
     int32_t slice_m;       /* portable: query rows whose scores a warp holds at a time */
     int32_t column_parts;  /* portable: warps that share keys and divide the columns of dK and dV among them */
-    int32_t dq_threads;    /* of a block of the second kernel, which owns block_m query rows */
+    int32_t dq_threads;    /* of a block of the second kernel */
     int32_t dq_smem_bytes; /* dynamic shared memory of the same */
     int32_t depth_columns; /* sm90: head_dim rounded up to a width of wgmma */
     int32_t share_columns; /* sm90: columns of dQ that one of the two consumer warpgroups makes */
+    /* Second kernel of a deterministic pass of sm90; 0 elsewhere, where it owns block_m query rows, in tiles of slice_n keys. */
+    int32_t dq_rows;       /* query rows of a block, which loops over such tiles */
+    int32_t dq_keys;       /* keys a tile, slice_n of which are graded and multiplied at a time */
+    int32_t dq_key_stages; /* key and value tiles in shared memory at a time */
+    int32_t dq_producer_registers; /* a thread, after setmaxnreg */
+    int32_t dq_consumer_registers;
 };
 
 /* The family that `auto` stands for, of a spec with an arch. */
@@ -51,6 +57,9 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
 
 /* Dynamic shared memory of a plan, from block_m, block_n and stages. */
 int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *plan);
+
+/* Query rows of a tile of the second kernel of a backward. */
+int32_t plan_second_rows(const struct kernel_plan *plan);
 
 /* About how many registers a thread needs; more than 255 will spill. */
 int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan);

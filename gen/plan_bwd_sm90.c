@@ -10,7 +10,11 @@
  *     64 x 64 of a gradient for each of two consumers, but for fp32
  *     messages, notes on steps, barriers
  *
- * The second kernel is that of the portable family.
+ * The second kernel is that of the portable family, but with `deterministic`: then it has warpgroups too (templates/bwd_queries_sm90.cuh),
+ *
+ *     Q, dO       [dq_rows, head_dim], [dq_rows, head_dim_v]
+ *     K, V        [dq_keys, head_dim], [dq_keys, head_dim_v]     * dq_key_stages
+ *     messages, barriers
  */
 #include "gen/fail.h"
 #include "gen/plan_family.h"
@@ -39,6 +43,18 @@ enum {
     FEW_REGISTERS = 208, /* of a consumer, as counted here; ptxas takes more where it can */
     /* Addresses, loop state and temporaries of the activation in a consumer. */
     OTHER_REGISTERS = 32,
+    /* The second kernel of a deterministic pass. */
+    WARPGROUP_ROWS = 64,
+    DQ_CONSUMERS = 3,
+    DQ_MOST_KEYS = 96,
+    DQ_FEWEST_KEYS = 64,
+    DQ_SLICE = 32,
+    DQ_FEWEST_STAGES = 2,
+    DQ_MOST_STAGES = 4,
+    DQ_MESSAGE_BYTES = 64,
+    DQ_BARRIERS = 4, /* and 6 for each slot of K and V */
+    DQ_PRODUCER_REGISTERS = 32,
+    DQ_CONSUMER_REGISTERS = 160,
 };
 
 static const int32_t widths[] = {
@@ -74,6 +90,20 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
     return keys + queries + scores + staging + MESSAGES * MESSAGE_BYTES + NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
 }
 
+static int64_t dq_smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
+{
+    int64_t rows = chunk_bytes(spec->head_dim, plan->dq_rows) + chunk_bytes(spec->head_dim_v, plan->dq_rows);
+    int64_t keys = chunk_bytes(spec->head_dim, plan->dq_keys) + chunk_bytes(spec->head_dim_v, plan->dq_keys);
+    int64_t barriers = DQ_BARRIERS + 6 * plan->dq_key_stages;
+    return rows + plan->dq_key_stages * keys + MESSAGES * DQ_MESSAGE_BYTES + barriers * BARRIER_BYTES;
+}
+
+/* Of a consumer thread of the second kernel: dQ, scores and dP of 64 rows, of which dS takes the place. */
+static int32_t dq_registers(const struct kernel_plan *plan)
+{
+    return plan->depth_columns / 2 + plan->dq_keys + OTHER_REGISTERS;
+}
+
 /* Of a consumer thread: dK and dV of 64 keys, scores (then dP) and dQ of a step; P, f' and dS take the places of those as pairs. */
 static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
@@ -104,6 +134,31 @@ static int32_t share_for(const gdpa_spec *spec)
     return spec->head_dim > CHUNK_COLUMNS ? CHUNK_COLUMNS : width_for((spec->head_dim + 1) / 2);
 }
 
+static gdpa_status check_dq(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
+{
+    int32_t consumers = plan->dq_rows / WARPGROUP_ROWS;
+    if (plan->dq_rows % WARPGROUP_ROWS != 0 || consumers < 1 || consumers > 3 ||
+        plan->dq_threads != (consumers + 1) * WARPGROUP_THREADS) {
+        return fail(why, GDPA_E_ARGUMENT,
+                    "dq_rows of the plan is %d and dq_threads %d; each of 1 to 3 warpgroups owns 64 rows, and one copies",
+                    plan->dq_rows, plan->dq_threads);
+    }
+    if (!is_width(plan->dq_keys) || plan->dq_keys % plan->slice_n != 0) {
+        return fail(why, GDPA_E_ARGUMENT, "dq_keys of the plan is %d; legal are widths of wgmma that slice_n %d divides",
+                    plan->dq_keys, plan->slice_n);
+    }
+    if (plan->dq_key_stages < DQ_FEWEST_STAGES || plan->dq_key_stages > DQ_MOST_STAGES) {
+        return fail(why, GDPA_E_ARGUMENT, "dq_key_stages of the plan is %d; legal are %d to %d", plan->dq_key_stages,
+                    DQ_FEWEST_STAGES, DQ_MOST_STAGES);
+    }
+    int64_t smem = dq_smem_bytes(spec, plan);
+    if (plan->dq_smem_bytes != smem || smem > arch_find(spec->arch)->smem_block) {
+        return fail(why, GDPA_E_ARGUMENT, "dq_smem_bytes of the plan is %d; its tiles take %lld, %s has %d",
+                    plan->dq_smem_bytes, (long long)smem, arch_find(spec->arch)->target, arch_find(spec->arch)->smem_block);
+    }
+    return GDPA_OK;
+}
+
 static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
 {
     if (plan->block_m != step_rows(spec) || plan->block_n != CONSUMERS * WARPGROUP_KEYS ||
@@ -123,7 +178,7 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
                     "covers head_dim %d, head_dim_v %d or half of head_dim",
                     plan->depth_columns, plan->value_columns, plan->share_columns, spec->head_dim, spec->head_dim_v);
     }
-    return plan_check_second(spec, plan, why);
+    return spec->deterministic ? check_dq(spec, plan, why) : plan_check_second(spec, plan, why);
 }
 
 static const char *refusal(const gdpa_spec *spec)
@@ -137,6 +192,35 @@ static const char *refusal(const gdpa_spec *spec)
     return spec->head_dim > 128 || spec->head_dim_v > 128
                ? "dK and dV of more than 128 columns do not fit the registers"
                : NULL;
+}
+
+/* The second kernel of a deterministic pass. */
+static gdpa_status choose_dq(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
+                             struct sbuf *reasons, struct sbuf *why)
+{
+    plan->dq_rows = DQ_CONSUMERS * WARPGROUP_ROWS;
+    plan->dq_threads = (DQ_CONSUMERS + 1) * WARPGROUP_THREADS;
+    plan->dq_producer_registers = DQ_PRODUCER_REGISTERS;
+    plan->dq_consumer_registers = DQ_CONSUMER_REGISTERS;
+    plan->slice_n = DQ_SLICE;
+    plan->dq_keys = DQ_MOST_KEYS;
+    while (plan->dq_keys > DQ_FEWEST_KEYS && dq_registers(plan) > plan->dq_consumer_registers) {
+        plan->dq_keys -= DQ_SLICE;
+    }
+    for (plan->dq_key_stages = DQ_MOST_STAGES; plan->dq_key_stages >= DQ_FEWEST_STAGES; --plan->dq_key_stages) {
+        plan->dq_smem_bytes = (int32_t)dq_smem_bytes(spec, plan);
+        bool fits = plan->dq_smem_bytes <= arch->smem_block;
+        sbuf_addf(reasons,
+                  "reason: %sdq_rows %d, dq_keys %d, dq_key_stages %d: %d bytes of shared memory of %d, about %d "
+                  "registers of %d\n",
+                  fits ? "" : "not ", plan->dq_rows, plan->dq_keys, plan->dq_key_stages, plan->dq_smem_bytes,
+                  arch->smem_block, dq_registers(plan), plan->dq_consumer_registers);
+        if (fits) {
+            return GDPA_OK;
+        }
+    }
+    return fail(why, GDPA_E_UNSUPPORTED, "no query tile of head_dim %d and head_dim_v %d fits %s; take family portable",
+                spec->head_dim, spec->head_dim_v, arch->target);
 }
 
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
@@ -154,7 +238,11 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     bool few = registers(spec, plan) <= FEW_REGISTERS;
     plan->producer_registers = few ? PRODUCER_REGISTERS : FEWEST_PRODUCER_REGISTERS;
     plan->consumer_registers = few ? CONSUMER_REGISTERS : MOST_CONSUMER_REGISTERS;
-    plan_choose_second(spec, plan, arch, reasons);
+    if (spec->deterministic) {
+        TRY(choose_dq(spec, plan, arch, reasons, why));
+    } else {
+        plan_choose_second(spec, plan, arch, reasons);
+    }
     for (plan->query_stages = 3; plan->query_stages >= 2; --plan->query_stages) {
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         bool fits = plan->smem_bytes <= arch->smem_block;

@@ -29,7 +29,7 @@ extern const struct plan_family plan_sm90;
 extern const struct plan_family plan_bwd_portable;
 extern const struct plan_family plan_bwd_sm90;
 
-/* The second kernel of a backward pass is the same in all families (plan_bwd_portable.c): its fields, once block_m and block_n are chosen. */
+/* The second kernel of a backward pass, but for that of a deterministic one of sm90 (plan_bwd_portable.c): its fields, once block_m and block_n are chosen. */
 void plan_choose_second(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
                         struct sbuf *reasons);
 gdpa_status plan_check_second(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why);

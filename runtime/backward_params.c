@@ -162,7 +162,7 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
                                  .heads = args->heads_q,
                                  .rows = params->rows_q,
                                  .max_seqlen = args->max_seqlen_q,
-                                 .tile = plan->block_m};
+                                 .tile = plan_second_rows(plan)};
     const struct rows keys = {.kind = "key",
                               .jagged = spec->layout_k == GDPA_LAYOUT_JAGGED,
                               .batch = args->batch,
@@ -183,7 +183,7 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
         TRY(tiles_count(&keys, wants_dq && one_tile ? 1 : 0, &params->tiles_per_seq, &params->num_tiles));
     }
     TRY(grid_fill(params->num_tiles, "key", plan->block_n, &shape->main.x, &shape->main.y));
-    TRY(grid_fill(params->num_query_tiles, "query", plan->block_m, &shape->second.x, &shape->second.y));
+    TRY(grid_fill(params->num_query_tiles, "query", queries.tile, &shape->second.x, &shape->second.y));
     shape->main.block = (uint32_t)plan->threads;
     shape->main.smem = (uint32_t)plan->smem_bytes;
     shape->second.block = (uint32_t)plan->dq_threads;
@@ -211,16 +211,30 @@ gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel
     if (plan->family == KERNEL_FAMILY_SM90 && filled.main.x > 0) {
         filled.persistent = true;
         filled.boxed = true;
-        TRY(backward_boxes_fill(normalised, plan, params, filled.boxes));
+        TRY(backward_boxes_fill(normalised, params, plan->block_m, plan->block_n, filled.boxes));
+    }
+    if (plan->dq_rows > 0 && filled.second.x > 0) {
+        filled.second_boxed = true;
+        TRY(backward_boxes_fill(normalised, params, plan->dq_rows, plan->dq_keys, filled.second_boxes));
     }
     *shape = filled;
     return GDPA_OK;
 }
 
+static void grid_fit(struct backward_grid *grid, uint32_t multiprocessors)
+{
+    if (grid->y > 1 || grid->x > multiprocessors) {
+        grid->x = multiprocessors;
+        grid->y = 1;
+    }
+}
+
 void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors)
 {
-    if (shape->persistent && (shape->main.y > 1 || shape->main.x > multiprocessors)) {
-        shape->main.x = multiprocessors;
-        shape->main.y = 1;
+    if (shape->persistent) {
+        grid_fit(&shape->main, multiprocessors);
+    }
+    if (shape->second_boxed) {
+        grid_fit(&shape->second, multiprocessors);
     }
 }

@@ -24,13 +24,15 @@ struct backward_shape {
     bool persistent;               /* blocks of the main kernel loop over its tiles */
     bool boxed;                    /* the main kernel takes a gdpa_bwd_sm90_params, with the tensor maps of the boxes */
     struct tensor_box boxes[BACKWARD_BOX_COUNT];
+    bool second_boxed; /* the second kernel too, with boxes of its own; its blocks loop over its tiles */
+    struct tensor_box second_boxes[BACKWARD_BOX_COUNT];
 };
 
 /* Checks every argument against the spec (spec.md section 6) and fills *shape; untouched on failure. Sets the last error. */
 gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel_plan *plan, const gdpa_args *args,
                                 struct backward_shape *shape);
 
-/* The grid of a persistent kernel on a device with so many multiprocessors. Does nothing to other kernels. */
+/* The grids of persistent kernels on a device with so many multiprocessors. Does nothing to other kernels. */
 void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors);
 
 #endif

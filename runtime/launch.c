@@ -306,6 +306,29 @@ static struct launch_config backward_config(const struct backward_grid *grid, st
                                   .stream = stream};
 }
 
+/*
+ * A kernel of a backward, if it has any blocks. It takes *params, or, where it has boxes, *boxed: its tensor maps and a copy of them. Both stay
+ * where they are until the queue was sent.
+ */
+static gdpa_status queue_add_backward(struct queue *queue, const gdpa_kernel *kernel, struct CUkern_st *function,
+                                      const struct backward_grid *grid, const struct tensor_box *boxes,
+                                      struct gdpa_bwd_params *params, struct gdpa_bwd_sm90_params *boxed,
+                                      struct CUstream_st *stream)
+{
+    if (grid->x == 0) {
+        return GDPA_OK;
+    }
+    const struct launch_config config = backward_config(grid, stream);
+    if (boxes == NULL) {
+        queue_add(queue, function, params, &config);
+        return GDPA_OK;
+    }
+    TRY(maps_encode(kernel, boxes, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)boxed));
+    boxed->common = *params;
+    queue_add(queue, function, boxed, &config);
+    return GDPA_OK;
+}
+
 static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
                                    struct CUstream_st *stream)
 {
@@ -324,19 +347,11 @@ static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, v
         queue.words_at = (uint64_t)(uintptr_t)workspace;
         queue.words = shape.workspace / sizeof(uint32_t);
     }
-    struct gdpa_bwd_sm90_params boxed;
-    if (shape.boxed) {
-        TRY(maps_encode(kernel, shape.boxes, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)&boxed));
-        boxed.common = shape.params;
-    }
-    if (shape.main.x > 0) {
-        const struct launch_config config = backward_config(&shape.main, stream);
-        queue_add(&queue, function, shape.boxed ? (void *)&boxed : (void *)&shape.params, &config);
-    }
-    if (shape.second.x > 0) {
-        const struct launch_config config = backward_config(&shape.second, stream);
-        queue_add(&queue, kernel->second, &shape.params, &config);
-    }
+    struct gdpa_bwd_sm90_params boxed[2];
+    TRY(queue_add_backward(&queue, kernel, function, &shape.main, shape.boxed ? shape.boxes : NULL, &shape.params,
+                           &boxed[0], stream));
+    TRY(queue_add_backward(&queue, kernel, kernel->second, &shape.second,
+                           shape.second_boxed ? shape.second_boxes : NULL, &shape.params, &boxed[1], stream));
     return queue_send(kernel, &queue, stream);
 }
 

@@ -78,8 +78,8 @@ gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_p
     return GDPA_OK;
 }
 
-gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
-                                const struct gdpa_bwd_params *params, struct tensor_box boxes[BACKWARD_BOX_COUNT])
+gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct gdpa_bwd_params *params, int32_t queries,
+                                int32_t keys, struct tensor_box boxes[BACKWARD_BOX_COUNT])
 {
     const int64_t batch_q = normalised->layout_q == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
     const int64_t batch_k = normalised->layout_k == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
@@ -102,7 +102,7 @@ gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct kernel
     TRY(box_fill("v", no_keys ? params->q : params->v, normalised->head_dim_v, v, &boxes[2]));
     TRY(box_fill("dout", no_queries ? params->k : params->dout, normalised->head_dim_v, dout, &boxes[3]));
     for (int i = 0; i < BACKWARD_BOX_COUNT; i++) {
-        boxes[i].rows = (uint32_t)(i == 0 || i == 3 ? plan->block_m : plan->block_n);
+        boxes[i].rows = (uint32_t)(i == 0 || i == 3 ? queries : keys);
         boxes[i].dtype = normalised->dtype;
     }
     return GDPA_OK;

@@ -25,8 +25,8 @@ struct tensor_box {
 gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
                               const struct gdpa_fwd_params *params, struct tensor_box boxes[TENSOR_BOX_COUNT]);
 
-/* The boxes of q, k, v and dout. */
-gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
-                                const struct gdpa_bwd_params *params, struct tensor_box boxes[BACKWARD_BOX_COUNT]);
+/* The boxes of q, k, v and dout, with so many rows of queries and of keys. */
+gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct gdpa_bwd_params *params, int32_t queries,
+                                int32_t keys, struct tensor_box boxes[BACKWARD_BOX_COUNT]);
 
 #endif

@@ -315,7 +315,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
 }
 
 //@if deterministic
-#include "bwd_queries.cuh"
+#include "bwd_queries_sm90.cuh"
 //@else
 /* What the sums of dQ are multiplied by. */
 __device__ inline float sums_factor(const gdpa_bwd_params &params)

@@ -27,6 +27,11 @@ constexpr int kSliceM = 32;             // query rows whose scores a warp holds 
 constexpr int kColumnParts = 1;         // warps that share keys and divide columns among them
 constexpr int kDqThreads = 128;         // threads a block of the second kernel
 constexpr int kDqSmemBytes = 65536;     // dynamic shared memory of the same
+constexpr int kDqRows = 192;            // query rows of a tile of the same
+constexpr int kDqKeys = 64;             // keys of a tile of the same
+constexpr int kDqKeyStages = 2;         // key and value tiles in its shared memory at a time
+constexpr int kDqProducerRegisters = 32; // of its threads that copy
+constexpr int kDqConsumerRegisters = 160; // of its threads that compute
 constexpr int kSmemBytes = 65536;       // dynamic shared memory of a block
 
 #endif

@@ -51,6 +51,9 @@ struct case_result {
     bool lost; /* the device failed: nothing more can be run on it */
     bool sampled;
     long long elements; /* compared */
+    long long
+        at_kinks; /* of them: gradients that hang on a score at a kink of the activation (tests/support/reference.h) */
+    long long excused; /* of those: too far off but for what that allows */
     double max_error, bound, ratio, frobenius;
     char message[480]; /* of the first thing that is wrong */
 };

@@ -109,11 +109,13 @@ class Problem
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
+    std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+                                 const backward_grid &grid, const tensor_box *boxes);
     std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
-    bool compute_reference(std::vector<double> (&results)[2][3]) const;
-    void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[2][3], size_t number,
+    bool compute_reference(std::vector<double> (&results)[3][3]) const;
+    void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[3][3], size_t number,
                      compare_place place, int64_t global, int64_t start) const;
-    std::string compare_output(size_t number, const std::vector<double> (&results)[2][3], double *worst) const;
+    std::string compare_output(size_t number, const std::vector<double> (&results)[3][3], double *worst) const;
     std::string compare_outputs(double *worst) const;
     std::string check_untouched() const;
 
@@ -380,7 +382,7 @@ bool Problem::is_seen(const Output &output, int64_t sequence, int64_t row) const
 }
 
 /* One row of an output. */
-void Problem::compare_row(compare *state, const Output &output, const std::vector<double> (&results)[2][3],
+void Problem::compare_row(compare *state, const Output &output, const std::vector<double> (&results)[3][3],
                           size_t number, compare_place place, int64_t global, int64_t start) const
 {
     const reference_sequence where = reference_sequence_find(&reference_, place.sequence);
@@ -391,12 +393,13 @@ void Problem::compare_row(compare *state, const Output &output, const std::vecto
         const auto at = static_cast<size_t>((global * tensor.heads + place.head) * tensor.dim + place.column);
         if (!output.before.empty()) {
             const double before = output.before[static_cast<size_t>(start + place.column)];
-            compare_add(state, ours, before + (seen ? results[0][number][at] : 0),
-                        before + (seen ? results[1][number][at] : 0), place);
+            compare_add_allowed(state, ours, before + (seen ? results[0][number][at] : 0),
+                                before + (seen ? results[1][number][at] : 0), results[2][number][at], place);
         } else if (!seen) {
             compare_add_zero(state, ours, place);
         } else {
-            compare_add(state, ours, results[0][number][at], results[1][number][at], place);
+            compare_add_allowed(state, ours, results[0][number][at], results[1][number][at], results[2][number][at],
+                                place);
         }
     }
     const int64_t rows = output.of_queries ? where.rows_q : where.rows_k;
@@ -405,8 +408,8 @@ void Problem::compare_row(compare *state, const Output &output, const std::vecto
     }
 }
 
-/* Exact and eager results; number 0 to 2: o, or dq, dk and dv. */
-bool Problem::compute_reference(std::vector<double> (&results)[2][3]) const
+/* Exact and eager results, and what is allowed; number 0 to 2: o, or dq, dk and dv. */
+bool Problem::compute_reference(std::vector<double> (&results)[3][3]) const
 {
     const reference_sizes sizes = reference_sizes_find(&reference_);
     const int64_t elements[] = {backward_ ? sizes.dq : sizes.o, backward_ ? sizes.dk : 0, backward_ ? sizes.dv : 0};
@@ -419,10 +422,11 @@ bool Problem::compute_reference(std::vector<double> (&results)[2][3]) const
         return reference_forward(&reference_, results[0][0].data(), results[1][0].data());
     }
     return reference_backward(&reference_, {results[0][0].data(), results[0][1].data(), results[0][2].data()},
-                              {results[1][0].data(), results[1][1].data(), results[1][2].data()});
+                              {results[1][0].data(), results[1][1].data(), results[1][2].data()},
+                              {results[2][0].data(), results[2][1].data(), nullptr});
 }
 
-std::string Problem::compare_output(size_t number, const std::vector<double> (&results)[2][3], double *worst) const
+std::string Problem::compare_output(size_t number, const std::vector<double> (&results)[3][3], double *worst) const
 {
     const Output &output = outputs_[number];
     const size_t of_reference = !backward_ ? 0 : output.name == "dq" ? 0 : output.name == "dk" ? 1 : 2;
@@ -444,7 +448,7 @@ std::string Problem::compare_output(size_t number, const std::vector<double> (&r
 
 std::string Problem::compare_outputs(double *worst) const
 {
-    std::vector<double> results[2][3]; // exact and eager
+    std::vector<double> results[3][3]; // exact, eager, allowed
     if (!compute_reference(results)) {
         return "no memory for the reference";
     }
@@ -536,6 +540,20 @@ std::string Problem::launch_forward(bool *launched)
                       shape.boxed ? static_cast<void *>(&boxed) : &shape.params, grid);
 }
 
+/* A kernel of a backward; boxes: those of its tensor maps, or null. */
+std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+                                      const backward_grid &grid, const tensor_box *boxes)
+{
+    if (boxes == nullptr || grid.x == 0) {
+        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &params, grid);
+    }
+    gdpa_bwd_sm90_params boxed;
+    gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
+    const std::string wrong = encode_maps(boxes, BACKWARD_BOX_COUNT, maps);
+    boxed.common = params;
+    return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid) : wrong;
+}
+
 /* As runtime/launch.c does: zeros into the workspace, the main kernel, the second one. */
 std::string Problem::launch_backward(bool *launched)
 {
@@ -550,22 +568,12 @@ std::string Problem::launch_backward(bool *launched)
         memset(workspace.data(), 0, shape.workspace);
         shape.params.dq_sum = reinterpret_cast<float *>(workspace.data());
     }
-    gdpa_bwd_sm90_params boxed;
-    std::string wrong;
-    if (shape.boxed) {
-        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
-        wrong = encode_maps(shape.boxes, BACKWARD_BOX_COUNT, maps);
-        boxed.common = shape.params;
-    }
-    if (wrong.empty() && shape.main.x > 0) {
-        wrong = launch_one(program_.kernel.name.c_str(), program_.kernel.entry,
-                           shape.boxed ? static_cast<void *>(&boxed) : &shape.params, shape.main);
-    }
-    if (wrong.empty() && shape.second.x > 0) {
-        const std::string name = program_.kernel.name + SECOND_ENTRY_SUFFIX;
-        wrong = launch_one(name.c_str(), program_.kernel.second, &shape.params, shape.second);
-    }
-    return wrong;
+    const Kernel &kernel = program_.kernel;
+    const std::string wrong =
+        launch_gradients(kernel.name, kernel.entry, shape.params, shape.main, shape.boxed ? shape.boxes : nullptr);
+    return !wrong.empty() ? wrong
+                          : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape.params,
+                                             shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
 }
 
 ProblemResult Problem::run()

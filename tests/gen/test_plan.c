@@ -220,6 +220,71 @@ static void the_backward_pass_has_plans_everywhere(void **state)
     sbuf_deinit(&why);
 }
 
+/* The second kernel of a deterministic backward on Hopper: registers and shared memory for its tiles, which hold all columns. */
+static void a_deterministic_backward_on_hopper_has_a_second_plan(void **state)
+{
+    (void)state;
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    for (int dim = 8; dim <= 128; dim += 8) {
+        for (int dim_v = 8; dim_v <= 128; dim_v += 8) {
+            char text[128];
+            snprintf(text, sizeof(text), "bwd d=%d dv=%d act=gelu deterministic arch=90", dim, dim_v);
+            gdpa_spec spec = spec_of(text);
+            struct kernel_plan plan = plan_of(&spec);
+            assert_int_equal(plan.family, KERNEL_FAMILY_SM90);
+            assert_int_equal(plan.dq_rows, (plan.dq_threads / 128 - 1) * 64);
+            assert_int_equal(plan_second_rows(&plan), plan.dq_rows);
+            assert_int_equal(plan.dq_keys % plan.slice_n, 0);
+            assert_in_range(plan.dq_key_stages, 2, 4);
+            /* What setmaxnreg gives and takes is no more than the block came with: 128 registers of each of 512 threads. */
+            assert_in_range(plan.dq_consumer_registers * (plan.dq_threads / 128 - 1) + plan.dq_producer_registers, 1,
+                            plan.dq_threads);
+        }
+    }
+    gdpa_spec spec = spec_of("bwd d=128 act=gelu arch=90");
+    struct kernel_plan plan = plan_of(&spec);
+    assert_int_equal(plan.dq_rows, 0);
+    assert_int_equal(plan_second_rows(&plan), plan.block_m);
+    sbuf_deinit(&why);
+}
+
+static void second_plans_on_hopper_are_checked_field_by_field(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t rows, keys, stages, threads, smem_added;
+        const char *text;
+    } cases[] = {
+        {192, 64, 4, 512, 0, NULL},
+        {160, 64, 4, 512, 0, "dq_rows of the plan is 160"},
+        {192, 64, 4, 384, 0, "dq_threads 384"},
+        {192, 48, 4, 512, 0, "dq_keys of the plan is 48"},
+        {192, 64, 5, 512, 0, "dq_key_stages of the plan is 5"},
+        {192, 64, 1, 512, 0, "dq_key_stages of the plan is 1"},
+        {192, 64, 4, 512, 8, "dq_smem_bytes of the plan is"},
+        {192, 128, 4, 512, 0, "has 232448"},
+    };
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    gdpa_spec spec = spec_of("bwd d=128 act=relu deterministic arch=90");
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        struct kernel_plan plan = plan_of(&spec);
+        plan.dq_rows = cases[i].rows;
+        plan.dq_keys = cases[i].keys;
+        plan.dq_key_stages = cases[i].stages;
+        plan.dq_threads = cases[i].threads;
+        plan.dq_smem_bytes = 2 * 256 * plan.dq_rows + plan.dq_key_stages * 2 * 256 * plan.dq_keys + 2 * 64 +
+                             8 * (4 + 6 * plan.dq_key_stages) + cases[i].smem_added;
+        gdpa_status status = plan_check(&spec, &plan, &why);
+        assert_int_equal(status, cases[i].text == NULL ? GDPA_OK : GDPA_E_ARGUMENT);
+        if (cases[i].text != NULL) {
+            assert_contains(why.text, cases[i].text);
+        }
+    }
+    sbuf_deinit(&why);
+}
+
 static void plans_of_the_backward_that_no_kernel_can_run_are_refused(void **state)
 {
     (void)state;
@@ -515,6 +580,8 @@ int main(void)
         cmocka_unit_test(the_family_is_the_fastest_that_can_run_the_spec_unless_one_is_asked_for),
         cmocka_unit_test(the_line_form_names_every_field),
         cmocka_unit_test(the_backward_pass_has_plans_everywhere),
+        cmocka_unit_test(a_deterministic_backward_on_hopper_has_a_second_plan),
+        cmocka_unit_test(second_plans_on_hopper_are_checked_field_by_field),
         cmocka_unit_test(plans_of_the_backward_that_no_kernel_can_run_are_refused),
         cmocka_unit_test(a_plan_needs_an_architecture),
         cmocka_unit_test(portable_plans_from_elsewhere_are_checked_field_by_field),

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #define SPEC "bwd head_dim=40 head_dim_v=64 activation=relu family=portable arch=sm_80"
+#define HOPPER "bwd head_dim=40 head_dim_v=64 activation=relu arch=sm_90a"
 #define JAGGED SPEC " layout_q=jagged layout_k=jagged"
 
 static const int32_t some_offsets[8];
@@ -159,6 +160,43 @@ static void only_what_is_wanted_is_launched(void **state)
     assert_null(shape.params.dq);
 }
 
+/* On Hopper both kernels of a deterministic backward are persistent, each with tensor maps of its own boxes. */
+static void a_deterministic_backward_on_hopper_has_boxes_for_each_kernel(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    gdpa_spec spec;
+    const struct kernel_plan plan = plan_for(HOPPER " deterministic", &spec);
+    expect_ok(backward_shape_fill(&spec, &plan, &args, &shape));
+    assert_true(shape.boxed && shape.persistent && shape.second_boxed);
+    assert_int_equal(shape.params.query_tiles_per_seq, (300 + plan.dq_rows - 1) / plan.dq_rows);
+    assert_int_equal(shape.second.x, shape.params.query_tiles_per_seq * 2 * 4);
+    assert_int_equal(shape.second.block, plan.dq_threads);
+    assert_int_equal(shape.second.smem, plan.dq_smem_bytes);
+    const int32_t main_rows[] = {plan.block_m, plan.block_n, plan.block_n, plan.block_m};
+    const int32_t second_rows[] = {plan.dq_rows, plan.dq_keys, plan.dq_keys, plan.dq_rows};
+    const void *const data[] = {args.q.data, args.k.data, args.v.data, args.dout.data};
+    for (int i = 0; i < BACKWARD_BOX_COUNT; i++) {
+        assert_int_equal(shape.boxes[i].rows, main_rows[i]);
+        assert_int_equal(shape.second_boxes[i].rows, second_rows[i]);
+        assert_ptr_equal(shape.second_boxes[i].data, data[i]);
+    }
+    backward_shape_fit(&shape, 3);
+    assert_int_equal(shape.main.x, 3);
+    assert_int_equal(shape.second.x, 3);
+    args.dk.data = args.dv.data = NULL;
+    expect_ok(backward_shape_fill(&spec, &plan, &args, &shape));
+    assert_true(!shape.boxed && shape.second_boxed);
+    assert_int_equal(shape.main.x, 0);
+    expect_ok(fill(HOPPER, &args, &shape));
+    assert_true(shape.boxed && !shape.second_boxed);
+    assert_true(shape.second.x > 3);
+    const uint32_t blocks = shape.second.x; /* the conversion is not persistent */
+    backward_shape_fit(&shape, 3);
+    assert_int_equal(shape.second.x, blocks);
+}
+
 /* X(change of `a`, status, text of the error) */
 #define BAD(X)                                                                                                         \
     X(a->dout.data = NULL, GDPA_E_ARGUMENT, "dout.data is NULL")                                                       \
@@ -262,6 +300,7 @@ int main(void)
         cmocka_unit_test(dense_gradients_take_both_kernels_and_a_workspace),
         cmocka_unit_test(keys_that_fit_one_tile_need_no_workspace),
         cmocka_unit_test(only_what_is_wanted_is_launched),
+        cmocka_unit_test(a_deterministic_backward_on_hopper_has_boxes_for_each_kernel),
         cmocka_unit_test(bad_arguments_are_refused_by_name),
         cmocka_unit_test(gradients_may_be_views_of_one_buffer),
         cmocka_unit_test(an_older_struct_has_no_gradients),

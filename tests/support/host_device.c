@@ -312,7 +312,8 @@ static void launch_backward(const struct host_device *host, const gdpa_args *arg
 {
     struct reference_sizes sizes = reference_sizes_find(problem);
     struct reference_gradients exact = {doubles(sizes.dq), doubles(sizes.dk), doubles(sizes.dv)};
-    if (!reference_backward(problem, exact, (struct reference_gradients){NULL, NULL, NULL})) {
+    struct reference_gradients none = {NULL, NULL, NULL};
+    if (!reference_backward(problem, exact, none, none)) {
         abort();
     }
     struct target dq = target_of(host, args, &args->dq, false, host->spec.head_dim);

@@ -13,6 +13,8 @@ extern "C" {
 /* Errors of the approximate instructions, in parts of what the PTX manual allows: from -1 to 1, and more to see that it shows. */
 struct host_approximation {
     double ex2, lg2, rcp, tanh;
+    double
+        hopper_tanh; /* in place of tanh where that is 0: in parts of what was measured on a Hopper, see host_activation.hpp */
 };
 
 /* The functions of an activation. */

@@ -45,7 +45,7 @@ static struct {
 } host;
 
 static const struct host_approximation approximations[] = {
-    {0, 0, 0, 0}, {1, 1, 1, 1}, {-1, -1, -1, -1}, {1, -1, -1, 1}, {-1, 1, 1, -1},
+    {0, 0, 0, 0, 0}, {1, 1, 1, 1, 0}, {-1, -1, -1, -1, 0}, {1, -1, -1, 1, 0}, {-1, 1, 1, -1, 0},
 };
 
 /* ---- the host build ---- */
@@ -119,8 +119,9 @@ static int remove_all(void **state)
 
 enum { MOST_NUMBERS = 1 << 17 };
 
+/* The last of them, far out, are for pairs alone: raw scores whose squares overflow come out of no type but by accident. */
 static float numbers[MOST_NUMBERS];
-static size_t number_count;
+static size_t number_count, far_count;
 
 static void add_number(float number)
 {
@@ -145,6 +146,7 @@ static int make_numbers(void **state)
     static const float special[] = {0,    1e-6f, 1e-20f, FLT_MIN, 1e-40f, 1,    1.5f, 2,    3,  4,
                                     4.4f, 5.5f,  8,      16,      20,     21,   60,   80,   87, 88,
                                     89,   100,   127,    128,     256,    1000, 1e4f, 65504};
+    static const float far[] = {1e6f, 1e10f, 1e20f, 1e30f};
     (void)state;
     for (int i = -30 * 1024; i <= 30 * 1024; ++i) {
         add_number((float)i / 1024 + 0x1p-12f);
@@ -156,6 +158,12 @@ static int make_numbers(void **state)
     for (size_t i = 0; i < COUNT_OF(special); ++i) {
         add_neighbourhood(special[i]);
     }
+    size_t near_count = number_count;
+    for (size_t i = 0; i < COUNT_OF(far); ++i) {
+        add_neighbourhood(far[i]);
+    }
+    far_count = number_count - near_count;
+    number_count = near_count;
     return build_all(state);
 }
 
@@ -253,7 +261,7 @@ static void check_pair_slope(const struct variant *variant, float x, float param
 
 typedef void (*check_fn)(const struct variant *variant, float x, float param, struct worst *worst);
 
-static void check_everywhere(check_fn check, const char *what)
+static void check_everywhere(check_fn check, const char *what, size_t count)
 {
     struct worst worst[MOST_VARIANTS] = {{0}};
     for (size_t a = 0; a < COUNT_OF(approximations); ++a) {
@@ -261,7 +269,7 @@ static void check_everywhere(check_fn check, const char *what)
         for (size_t v = 0; v < host.count; ++v) {
             const struct variant *variant = &host.variants[v];
             float param = (float)variant->row->param_default;
-            for (size_t i = 0; i < number_count; ++i) {
+            for (size_t i = 0; i < count; ++i) {
                 if (fits(variant, (double)numbers[i])) {
                     check(variant, numbers[i], param, &worst[v]);
                 }
@@ -274,21 +282,21 @@ static void check_everywhere(check_fn check, const char *what)
 static void values_are_within_their_bounds(void **state)
 {
     (void)state;
-    check_everywhere(check_value, "value");
+    check_everywhere(check_value, "value", number_count);
 }
 
 static void derivatives_are_within_their_bounds(void **state)
 {
     (void)state;
-    check_everywhere(check_derivative, "derivative");
+    check_everywhere(check_derivative, "derivative", number_count);
 }
 
 /* What a backward kernel calls: the same function, its true derivative, the same bounds. */
 static void pairs_are_within_the_bounds_of_both(void **state)
 {
     (void)state;
-    check_everywhere(check_pair_value, "value of the pair");
-    check_everywhere(check_pair_slope, "slope of the pair");
+    check_everywhere(check_pair_value, "value of the pair", number_count + far_count);
+    check_everywhere(check_pair_slope, "slope of the pair", number_count + far_count);
     for (size_t v = 0; v < host.count; ++v) {
         float param = (float)host.variants[v].row->param_default;
         assert_true(isnan(host.variants[v].functions.pair_value(NAN, param)));
@@ -436,7 +444,7 @@ static bool uses_special_functions(const struct variant *variant)
 static void worse_special_functions_are_noticed(void **state)
 {
     (void)state;
-    *host.approximation = (struct host_approximation){1 << 18, 1 << 18, 1 << 20, 128};
+    *host.approximation = (struct host_approximation){1 << 18, 1 << 18, 1 << 20, 128, 0};
     for (size_t v = 0; v < host.count; ++v) {
         const struct variant *variant = &host.variants[v];
         struct worst worst = {0};

@@ -75,6 +75,29 @@ static void a_right_kernel_passes_on_every_shape(void **state)
     }
 }
 
+/* What a score at a kink excuses is told, and so little that it hides no fault. */
+static void few_elements_are_excused_by_a_kink(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"bwd act=relu d=64", "bwd act=leaky_relu d=64 jagged",
+                                          "bwd act=hardswish d=64", "bwd act=silu d=32"};
+    static const char *const names[] = {"edges", "mqa", "seqused"};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        long long elements = 0, at_kinks = 0, excused = 0;
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+            struct case_result result = run_one(FAULT_NONE, kernels[i], shape_named(names[n]), 70 + n, 0);
+            assert_true(result.good);
+            elements += result.elements;
+            at_kinks += result.at_kinks;
+            excused += result.excused;
+        }
+        assert_true(i == 2 || (at_kinks > 0) == (i < 2)); /* few scores are near the kinks of hardswish */
+        if (at_kinks > elements / 1000 || excused > at_kinks / 100) {
+            fail_msg("%s: %lld of %lld elements at a kink, %lld excused", kernels[i], at_kinks, elements, excused);
+        }
+    }
+}
+
 static void a_batch_beyond_65535_passes(void **state)
 {
     (void)state;
@@ -178,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_right_kernel_passes_on_every_shape),
+        cmocka_unit_test(few_elements_are_excused_by_a_kink),
         cmocka_unit_test(a_batch_beyond_65535_passes),
         cmocka_unit_test(every_planted_fault_is_caught),
         cmocka_unit_test(a_sampled_case_still_checks_the_rest_whole),
