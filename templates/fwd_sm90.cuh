@@ -1,14 +1,15 @@
 /*
- * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and kConsumers consumer warpgroups.
+ * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one feeding warpgroup and kConsumers consumer warpgroups.
  *
  * Blocks are persistent: each takes query tiles of kBlockM rows until there are no more. Tiles flow through rings of slots guarded by
  * pairs of barriers (full, empty), so that the loads of the next query tile run under the math of this one:
  *
- *     producer      Q K0 K1 V0 K2 V1 ... | Q' K0' ...          (asks the copy engine, waits for empty slots only)
+ *     scout         Q | Q' | ...                               (finds work, asks for queries; a tile ahead)
+ *     producer      K0 K1 V0 K2 V1 ... | K0' ...               (asks for the rest; both wait for empty slots only)
  *     consumer w    S = Q K0^T; P = f(S); O += P V0 | S = Q K1^T; ... | store O       on rows 64 w .. 64 w + 63
  *
  * A consumer overlaps the activation of a slice of P with the product of the slice before; for the rest, the other consumers' products fill
- * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
+ * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the scout alone and told in messages.
  */
 #include "activation.cuh"
 #include "config_default.cuh"
@@ -96,7 +97,7 @@ struct Consumer {
      */
     template <bool kHide>
     __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
-                                          int32_t tile, bool accumulate, const ActivationConstants &constants) const
+                                          int32_t tile, const ActivationConstants &constants) const
     {
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
         if (kHide) {
@@ -122,7 +123,7 @@ struct Consumer {
 #pragma unroll
             for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
                 const int step = slice * kSliceSteps + in_slice;
-                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, true);
             }
             wgmma_commit_group();
         }
@@ -236,17 +237,27 @@ struct Consumer {
         return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
     }
 
+    /* Where the thread's warp writes: its first row. */
+    template <typename Element> __device__ Element *warp_target(uint32_t work) const
+    {
+        return static_cast<Element *>(params->o) + ld_shared_b64(work + kWorkOffset) + warp_row() * params->o_stride_row;
+    }
+
+    /* Rows of the thread's warp that exist, or less than 1. */
+    __device__ int32_t warp_valid_rows(uint32_t work) const
+    {
+        return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
+    }
+
     /* Writes the rows that exist, and gives the query tile back. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
-        const int32_t valid_rows = read_uniform_word(work + kWorkValidRows);
+        const int32_t valid_rows = warp_valid_rows(work);
         //@if out_fp32
-        float *target = static_cast<float *>(params->o) + ld_shared_b64(work + kWorkOffset);
+        float *place = warp_target<float>(work) + lane() / 4 * params->o_stride_row + lane() % 4 * 2;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const uint32_t row = warp_row() + lane() / 4 + half * 8;
-            if (static_cast<int32_t>(row) < valid_rows) {
-                float *place = target + row * params->o_stride_row + lane() % 4 * 2;
+        for (int half = 0; half < 2; ++half, place += 8 * params->o_stride_row) {
+            if (static_cast<int32_t>(lane() / 4) + half * 8 < valid_rows) {
 #pragma unroll
                 for (int n = 0; n < kHeadDimV / 8; ++n) {
                     st_global_v2_b32(place + n * 8, float_as_bits(scale_output(output[4 * n + 2 * half], factor)),
@@ -258,9 +269,9 @@ struct Consumer {
         //@else
         stage(output, factor);
         bar_warp_sync();
-        uint16_t *target = static_cast<uint16_t *>(params->o) + ld_shared_b64(work + kWorkOffset);
         // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
         // so they come after it, where there are registers for a whole share of the output.
+        uint16_t *target = warp_target<uint16_t>(work);
         constexpr int kBatches = kOutputLoads > 8 ? 2 : 1;
         constexpr int kBatchLoads = kOutputLoads / kBatches;
         uint32_t words[kBatchLoads][4];
@@ -271,48 +282,67 @@ struct Consumer {
                 fence_proxy_async_shared();
                 release_queries();
             }
-            store_staged(words, batch * kBatchLoads, target, valid_rows);
+            store_units(words, batch * kBatchLoads, target, valid_rows);
         }
         //@endif
     }
 
     //@if !out_fp32
-    static constexpr int kOutputUnits = kHeadDimV / 8; // of 16 bytes in a row
-    static constexpr int kOutputLoads = round_up((16 * kOutputUnits + 31) / 32, 2);
+    /*
+     * A warp reads its 16 rows back in units of 16 bytes, neighbouring lanes those of a row. Where a whole number of rows goes into a
+     * load, all loads of a thread have the same column.
+     */
+    static constexpr uint32_t kRowUnits = kHeadDimV / 8;
+    static constexpr int kOutputLoads = round_up((16 * kRowUnits + 31) / 32, 2);
+    static constexpr bool kWholeRows = 32 % kRowUnits == 0;
+
+    __device__ uint32_t unit_row(int load) const
+    {
+        return kWholeRows ? load * (32 / kRowUnits) + lane() / kRowUnits : (load * 32 + lane()) / kRowUnits;
+    }
+
+    __device__ uint32_t unit_column(int load) const
+    {
+        return kWholeRows ? lane() % kRowUnits : (load * 32 + lane()) % kRowUnits;
+    }
 
     template <int kCount> __device__ void load_staged(uint32_t (&words)[kCount][4], int first) const
     {
+        const uint32_t first_place = staging_address(unit_row(0), unit_column(0));
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            if (index < 16 * kOutputUnits) {
-                ld_shared_v4_b32(words[i], staging_address(warp_row() + index / kOutputUnits, index % kOutputUnits));
+            const uint32_t rows = (first + i) * (32 / kRowUnits); // from the first load on: rows and lanes share no bit of the address
+            const uint32_t place = kWholeRows ? (first_place ^ rows % 8 << 4) + rows * 128
+                                              : staging_address(unit_row(first + i), unit_column(first + i));
+            if (unit_row(first + i) < 16) {
+                ld_shared_v4_b32(words[i], place);
             }
         }
     }
 
     template <int kCount>
-    __device__ void store_staged(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
+    __device__ void store_units(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
     {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            const uint32_t row = warp_row() + index / kOutputUnits;
-            if (index < 16 * kOutputUnits && static_cast<int32_t>(row) < valid_rows) {
-                st_global_v4_b32(target + row * params->o_stride_row + index % kOutputUnits * 8, words[i]);
+            const uint32_t row = unit_row(first + i);
+            if (row < 16 && static_cast<int32_t>(row) < valid_rows) {
+                st_global_v4_b32(target + row * params->o_stride_row + unit_column(first + i) * 8, words[i]);
             }
         }
     }
 
+    /* Of a row of the warp's 16. */
     __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
     {
-        return shared.queries(query_place.slot()) + unit / 8 * kQueryChunkBytes + row * 128 + ((unit % 8 ^ row % 8) << 4);
+        return shared.queries(query_place.slot()) + warp_row() * 128 + unit / 8 * kQueryChunkBytes + row * 128 +
+               ((unit % 8 ^ row % 8) << 4);
     }
 
     /* The warp's 16 rows of the output over its own rows of the query tile, which nobody else reads. */
     __device__ void stage(const float (&output)[kOutputs], float factor) const
     {
-        const uint32_t row = warp_row() + lane() % 16;
+        const uint32_t first_place = staging_address(lane() % 16, lane() / 16);
 #pragma unroll
         for (int n = 0; n < kOutputs / 8; ++n) { // 16 columns
             uint32_t packed[4];
@@ -320,26 +350,25 @@ struct Consumer {
             for (int i = 0; i < 4; ++i) {
                 packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
             }
-            stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
+            stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, packed[0], packed[1], packed[2], packed[3]);
         }
     }
     //@endif
 
     /* A tile of which every row sees every key. */
-    __device__ void plain_tile(float (&output)[kOutputs], bool accumulate, const ActivationConstants &constants)
+    __device__ void plain_tile(float (&output)[kOutputs], const ActivationConstants &constants)
     {
         float scores[kScores];
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
         multiply_keys(scores);
         release_tile(shared.keys_empty(tile_place.slot()));
-        activate_and_multiply<false>(output, scores, 0, 0, accumulate, constants);
+        activate_and_multiply<false>(output, scores, 0, 0, constants);
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
     }
 
-    /* A tile with something to hide. False: this warpgroup's rows see nothing of it. */
-    __device__ bool other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, bool accumulate,
-                               const ActivationConstants &constants)
+    /* A tile with something to hide. */
+    __device__ void other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants)
     {
         float scores[kScores];
         const bool visible = !sees_nothing(work, tile);
@@ -347,7 +376,7 @@ struct Consumer {
         if (visible) {
             multiply_keys(scores);
             release_tile(shared.keys_empty(tile_place.slot()));
-            activate_and_multiply<true>(output, scores, work, tile, accumulate, constants);
+            activate_and_multiply<true>(output, scores, work, tile, constants);
         } else {
             // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
             mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
@@ -356,7 +385,6 @@ struct Consumer {
         }
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
-        return visible;
     }
 
     __device__ void run()
@@ -369,26 +397,24 @@ struct Consumer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            // Sums from 0, always: were the first product to begin them anew, their registers would count as taken from the beginning of
+            // the message before, and the epilogue would have to do without them.
             float output[kOutputs];
-            bool started = false;
+#pragma unroll
+            for (int i = 0; i < kOutputs; ++i) {
+                output[i] = 0.0f;
+            }
             int32_t tile = read_uniform_word(work + kWorkFirstTile);
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
                 for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
-                    plain_tile(output, started, constants);
-                    started = true;
+                    plain_tile(output, constants);
                 }
                 if (tile >= read_uniform_word(work + kWorkEndTile)) {
                     break;
                 }
-                started = other_tile(output, work, tile, started, constants) || started;
+                other_tile(output, work, tile, constants);
                 ++tile;
-            }
-            if (!started) {
-#pragma unroll
-                for (int i = 0; i < kOutputs; ++i) {
-                    output[i] = 0.0f;
-                }
             }
             store(output, work, constants.epilogue);
             ++query_place.uses;
@@ -416,6 +442,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         } else if (tid_x() < 64) {
             Repairer repairer = {shared, &params.common};
             repairer.run();
+        } else if (tid_x() < 96) {
+            Scout scout = {shared, &params};
+            scout.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();

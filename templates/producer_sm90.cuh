@@ -1,5 +1,9 @@
 /*
- * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
+ * The feeding side of the Hopper forward kernel, a warp each: the scout finds the work and asks the copy engine for queries, the producer
+ * asks for keys and values, the repairer repairs value tiles.
+ *
+ * The scout is ahead of everyone, by as many query tiles as there are slots: how long a search takes, and how far away the queries are,
+ * is then of no importance, and the keys of the next tile follow those of this one without a gap.
  *
  * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
  * not 0. Such a tile completes another barrier first (values_raw); the repair warp zeroes the rows and passes it on. Keys and queries
@@ -19,13 +23,6 @@
 #include "tile_schedule.cuh"
 #include "work_sm90.cuh"
 
-/* What is found of a tile; the details go straight into its message. */
-struct Assignment {
-    int32_t first_tile;
-    int32_t end_tile;
-    int32_t length_k;
-};
-
 /* All chunks of a tile, by one thread. */
 template <int kChunks, int kChunkBytes>
 __device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
@@ -44,14 +41,14 @@ __device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t lengt
     return cut && (params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
 }
 
-struct Producer {
+/* Decides which tiles there are, and tells everyone. Called by one whole warp. */
+struct Scout {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
-    RingPlace<kStages> tile_place; // of the key tile that comes next
 
-    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
-    __device__ bool assign(int64_t tile, Assignment &assignment)
+    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. */
+    __device__ bool describe(int64_t tile) const
     {
         const gdpa_fwd_params &common = params->common;
         const TileWork place = find_tile(common, tile);
@@ -67,11 +64,8 @@ struct Producer {
         const int32_t rows_left = q.length - first_row;
         const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
         const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
-        assignment.first_tile = range.begin / kBlockN;
-        assignment.end_tile = (range.end + kBlockN - 1) / kBlockN;
-        assignment.length_k = k.length;
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t work = shared.work(query_place.slot());
             st_shared_b64(work + kWorkOffset, place.batch * common.o_stride_batch +
                                                   (q.first_row + first_row) * common.o_stride_row +
@@ -80,8 +74,8 @@ struct Producer {
             write_word(work + kWorkValidRows, valid_rows);
             write_word(work + kWorkLengthQ, q.length);
             write_word(work + kWorkLengthK, k.length);
-            write_word(work + kWorkFirstTile, assignment.first_tile);
-            write_word(work + kWorkEndTile, assignment.end_tile);
+            write_word(work + kWorkFirstTile, range.begin / kBlockN);
+            write_word(work + kWorkEndTile, (range.end + kBlockN - 1) / kBlockN);
             write_word(work + kWorkHeadQ, place.head);
             write_word(work + kWorkHeadK, place.head / common.heads_per_group);
             write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row) + first_row);
@@ -92,24 +86,70 @@ struct Producer {
         return true;
     }
 
-    __device__ void load_queries()
+    __device__ void announce_and_load()
     {
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t full = shared.queries_full(query_place.slot());
             const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
             load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
                                                      read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
                                                      read_word(work + kWorkBatchQ));
         }
+        ++query_place.uses;
     }
 
-    __device__ void load_keys(RingPlace<kStages> place, int32_t tile) const
+    __device__ void run()
+    {
+        const gdpa_fwd_params &common = params->common;
+        //@if dealt_in_turn
+        // Sequences may have as many tiles as divide the grid, and their last ones are short: each round deals to the next block.
+        uint32_t turn = ctaid_x();
+        for (int64_t round = 0; round < common.num_tiles; round += nctaid_x()) {
+            if (round + turn < common.num_tiles && describe(round + turn)) {
+                announce_and_load();
+            }
+            turn = turn + 1 < nctaid_x() ? turn + 1 : 0;
+        }
+        //@else
+        uint32_t step = first_step(common);
+        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
+             place += step, step = 2 * nctaid_x() - step) {
+            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
+            const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
+            if (!in_gap && describe(tile)) {
+                announce_and_load();
+            }
+        }
+        //@endif
+        stop();
+    }
+
+    /* A work message without rows: there is no more. */
+    __device__ void stop() const
+    {
+        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+        if (tid_x() % 32 == 0) {
+            write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
+            mbarrier_arrive(shared.announced(query_place.slot()));
+            mbarrier_arrive(shared.queries_full(query_place.slot()));
+        }
+    }
+};
+
+/* Asks for the keys and values of the messages. Called by one whole warp. */
+struct Producer {
+    Shared shared;
+    const gdpa_fwd_sm90_params *params;
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // of the key tile that comes next
+
+    __device__ void load_keys(RingPlace<kStages> place, uint32_t work, int32_t tile) const
     {
         mbarrier_wait_parity(shared.keys_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t full = shared.keys_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kKeyBytes);
             load_box<kDepthChunks, kKeyChunkBytes>(shared.keys(place.slot()), &params->k_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
@@ -117,13 +157,12 @@ struct Producer {
         }
     }
 
-    __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
+    __device__ void load_values(RingPlace<kStages> place, uint32_t work, int32_t tile) const
     {
         mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
-            const bool repair = needs_repair(params->common, length_k, tile);
+        if (tid_x() % 32 == 0) {
+            const bool repair = needs_repair(params->common, read_word(work + kWorkLengthK), tile);
             const uint32_t full = repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kValueBytes);
             load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
@@ -131,42 +170,35 @@ struct Producer {
         }
     }
 
-    __device__ void run()
+    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    __device__ void load_tiles(uint32_t work)
     {
-        const gdpa_fwd_params &common = params->common;
-        uint32_t step = first_step(common);
-        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
-             place += step, step = 2 * nctaid_x() - step) {
-            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
-            Assignment assignment;
-            if (tile < common.gap_begin && place >= common.gap_begin || !assign(tile, assignment)) {
-                continue;
-            }
-            load_queries();
-            // Keys run one tile ahead of values: slots are asked for in the order in which they become free.
-            if (assignment.first_tile < assignment.end_tile) {
-                load_keys(tile_place, assignment.first_tile);
-            }
-            for (int32_t key_tile = assignment.first_tile; key_tile < assignment.end_tile; ++key_tile) {
-                const RingPlace<kStages> place = tile_place;
-                ++tile_place.uses;
-                if (key_tile + 1 < assignment.end_tile) {
-                    load_keys(tile_place, key_tile + 1);
-                }
-                load_values(place, key_tile, assignment.length_k);
-            }
-            ++query_place.uses;
+        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
+        if (first_tile < end_tile) {
+            load_keys(tile_place, work, first_tile);
         }
-        stop();
+        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+            const RingPlace<kStages> values_place = tile_place;
+            ++tile_place.uses;
+            if (tile + 1 < end_tile) {
+                load_keys(tile_place, work, tile + 1);
+            }
+            load_values(values_place, work, tile);
+        }
     }
 
-    /* A work message without rows: there is no more. */
-    __device__ void stop()
+    __device__ void run()
     {
-        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
-            write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
-            mbarrier_arrive(shared.queries_full(query_place.slot()));
+        while (true) {
+            mbarrier_wait_parity(shared.announced(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            load_tiles(work);
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            ++query_place.uses;
         }
     }
 };

@@ -194,6 +194,8 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"bottom_right", "d=64 act=relu arch=80 causal", "d=64 act=relu arch=80 causal align=top_left"},
         {"jagged_q", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_k=jagged"},
         {"jagged_k", "d=64 act=relu arch=80 layout_k=jagged", "d=64 act=relu arch=80 layout_q=jagged"},
+        {"dealt_in_turn", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_q=jagged causal"},
+        {"dealt_in_turn", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_k=jagged"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"q_in_registers", "d=64 act=relu arch=80", "d=256 act=relu arch=80"},
     };

@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=192 head_dim_v=128 dtype=fp16 activation=fast_silu arch=sm_90a
- * kernel     gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_f9fbd5d1
+ * kernel     gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_37c311d5
  * generator  (this version)
- * plan       sm90 block_m=192 block_n=96 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=196768 query_stages=1 value_columns=128 producer_registers=32 consumer_registers=160
+ * plan       sm90 block_m=192 block_n=96 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=196776 query_stages=1 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=192 head_dim_v=128 dtype=fp16 activation=fast_silu arch=sm_90a"
  */
 
@@ -24,7 +24,7 @@ constexpr int kQueryStages = 1;         // query tiles in shared memory at a tim
 constexpr int kValueColumns = 128;      // columns of the output in registers
 constexpr int kProducerRegisters = 32;  // of a thread that copies
 constexpr int kConsumerRegisters = 160; // of a thread that computes
-constexpr int kSmemBytes = 196768;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 196776;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -826,8 +826,8 @@ constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
 constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
 
 /*
- * The message of a query tile, written by the producer before the tile's barrier completes: 32-bit words at these bytes. The producer reads
- * its own part back: it has few registers.
+ * The message of a query tile, written by the scout before the tile's barriers complete: 32-bit words at these bytes. Who feeds reads its
+ * own part again each time: it has few registers.
  */
 constexpr int kWorkOffset = 0;     // 64 bits: elements of o before row 0 of the tile
 constexpr int kWorkFirstRow = 8;   // of the tile, in its sequence
@@ -849,7 +849,7 @@ constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChun
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
 constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
-constexpr int kBarriers = 2 * kQueryStages + 5 * kStages;
+constexpr int kBarriers = 3 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -885,26 +885,31 @@ struct Shared {
     {
         return barrier(kQueryStages + slot);
     }
-    __device__ uint32_t keys_full(uint32_t slot) const
+    /* The message is there; the queries may be still under way. */
+    __device__ uint32_t announced(uint32_t slot) const
     {
         return barrier(2 * kQueryStages + slot);
     }
+    __device__ uint32_t keys_full(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + slot);
+    }
     __device__ uint32_t keys_empty(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + kStages + slot);
+        return barrier(3 * kQueryStages + kStages + slot);
     }
     __device__ uint32_t values_full(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + 2 * kStages + slot);
+        return barrier(3 * kQueryStages + 2 * kStages + slot);
     }
     __device__ uint32_t values_empty(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + 3 * kStages + slot);
+        return barrier(3 * kQueryStages + 3 * kStages + slot);
     }
     /* The values have arrived, but rows of another sequence among them are still to be zeroed. */
     __device__ uint32_t values_raw(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + 4 * kStages + slot);
+        return barrier(3 * kQueryStages + 4 * kStages + slot);
     }
 };
 
@@ -913,7 +918,8 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 32); // every reader, repairs included
+        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 64); // every reader of the message, two feeding warps included
+        mbarrier_init(shared.announced(slot), 1);
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -943,19 +949,16 @@ __device__ inline int32_t read_uniform_word(uint32_t address)
 
 // ---- templates/producer_sm90.cuh
 /*
- * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
+ * The feeding side of the Hopper forward kernel, a warp each: the scout finds the work and asks the copy engine for queries, the producer
+ * asks for keys and values, the repairer repairs value tiles.
+ *
+ * The scout is ahead of everyone, by as many query tiles as there are slots: how long a search takes, and how far away the queries are,
+ * is then of no importance, and the keys of the next tile follow those of this one without a gap.
  *
  * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
  * not 0. Such a tile completes another barrier first (values_raw); the repair warp zeroes the rows and passes it on. Keys and queries
  * need no repair: what they spoil is masked, or not stored.
  */
-
-/* What is found of a tile; the details go straight into its message. */
-struct Assignment {
-    int32_t first_tile;
-    int32_t end_tile;
-    int32_t length_k;
-};
 
 /* All chunks of a tile, by one thread. */
 template <int kChunks, int kChunkBytes>
@@ -975,14 +978,14 @@ __device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t lengt
     return cut && (params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
 }
 
-struct Producer {
+/* Decides which tiles there are, and tells everyone. Called by one whole warp. */
+struct Scout {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
-    RingPlace<kStages> tile_place; // of the key tile that comes next
 
-    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
-    __device__ bool assign(int64_t tile, Assignment &assignment)
+    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. */
+    __device__ bool describe(int64_t tile) const
     {
         const gdpa_fwd_params &common = params->common;
         const TileWork place = find_tile(common, tile);
@@ -998,11 +1001,8 @@ struct Producer {
         const int32_t rows_left = q.length - first_row;
         const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
         const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
-        assignment.first_tile = range.begin / kBlockN;
-        assignment.end_tile = (range.end + kBlockN - 1) / kBlockN;
-        assignment.length_k = k.length;
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t work = shared.work(query_place.slot());
             st_shared_b64(work + kWorkOffset, place.batch * common.o_stride_batch +
                                                   (q.first_row + first_row) * common.o_stride_row +
@@ -1011,8 +1011,8 @@ struct Producer {
             write_word(work + kWorkValidRows, valid_rows);
             write_word(work + kWorkLengthQ, q.length);
             write_word(work + kWorkLengthK, k.length);
-            write_word(work + kWorkFirstTile, assignment.first_tile);
-            write_word(work + kWorkEndTile, assignment.end_tile);
+            write_word(work + kWorkFirstTile, range.begin / kBlockN);
+            write_word(work + kWorkEndTile, (range.end + kBlockN - 1) / kBlockN);
             write_word(work + kWorkHeadQ, place.head);
             write_word(work + kWorkHeadK, place.head / common.heads_per_group);
             write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row) + first_row);
@@ -1023,43 +1023,18 @@ struct Producer {
         return true;
     }
 
-    __device__ void load_queries()
+    __device__ void announce_and_load()
     {
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t full = shared.queries_full(query_place.slot());
             const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
             load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
                                                      read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
                                                      read_word(work + kWorkBatchQ));
         }
-    }
-
-    __device__ void load_keys(RingPlace<kStages> place, int32_t tile) const
-    {
-        mbarrier_wait_parity(shared.keys_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
-            const uint32_t full = shared.keys_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
-            mbarrier_arrive_expect_tx(full, kKeyBytes);
-            load_box<kDepthChunks, kKeyChunkBytes>(shared.keys(place.slot()), &params->k_map, full,
-                                                   read_word(work + kWorkRowK) + tile * kBlockN,
-                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
-        }
-    }
-
-    __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
-    {
-        mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
-            const bool repair = needs_repair(params->common, length_k, tile);
-            const uint32_t full = repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
-            mbarrier_arrive_expect_tx(full, kValueBytes);
-            load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
-                                                   read_word(work + kWorkRowK) + tile * kBlockN,
-                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
-        }
+        ++query_place.uses;
     }
 
     __device__ void run()
@@ -1069,35 +1044,87 @@ struct Producer {
         for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
              place += step, step = 2 * nctaid_x() - step) {
             const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
-            Assignment assignment;
-            if (tile < common.gap_begin && place >= common.gap_begin || !assign(tile, assignment)) {
-                continue;
+            const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
+            if (!in_gap && describe(tile)) {
+                announce_and_load();
             }
-            load_queries();
-            // Keys run one tile ahead of values: slots are asked for in the order in which they become free.
-            if (assignment.first_tile < assignment.end_tile) {
-                load_keys(tile_place, assignment.first_tile);
-            }
-            for (int32_t key_tile = assignment.first_tile; key_tile < assignment.end_tile; ++key_tile) {
-                const RingPlace<kStages> place = tile_place;
-                ++tile_place.uses;
-                if (key_tile + 1 < assignment.end_tile) {
-                    load_keys(tile_place, key_tile + 1);
-                }
-                load_values(place, key_tile, assignment.length_k);
-            }
-            ++query_place.uses;
         }
         stop();
     }
 
     /* A work message without rows: there is no more. */
-    __device__ void stop()
+    __device__ void stop() const
     {
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
+            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive(shared.queries_full(query_place.slot()));
+        }
+    }
+};
+
+/* Asks for the keys and values of the messages. Called by one whole warp. */
+struct Producer {
+    Shared shared;
+    const gdpa_fwd_sm90_params *params;
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // of the key tile that comes next
+
+    __device__ void load_keys(RingPlace<kStages> place, uint32_t work, int32_t tile) const
+    {
+        mbarrier_wait_parity(shared.keys_empty(place.slot()), place.phase() ^ 1);
+        if (tid_x() % 32 == 0) {
+            const uint32_t full = shared.keys_full(place.slot());
+            mbarrier_arrive_expect_tx(full, kKeyBytes);
+            load_box<kDepthChunks, kKeyChunkBytes>(shared.keys(place.slot()), &params->k_map, full,
+                                                   read_word(work + kWorkRowK) + tile * kBlockN,
+                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+        }
+    }
+
+    __device__ void load_values(RingPlace<kStages> place, uint32_t work, int32_t tile) const
+    {
+        mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
+        if (tid_x() % 32 == 0) {
+            const bool repair = needs_repair(params->common, read_word(work + kWorkLengthK), tile);
+            const uint32_t full = repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
+            mbarrier_arrive_expect_tx(full, kValueBytes);
+            load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
+                                                   read_word(work + kWorkRowK) + tile * kBlockN,
+                                                   read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+        }
+    }
+
+    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    __device__ void load_tiles(uint32_t work)
+    {
+        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
+        if (first_tile < end_tile) {
+            load_keys(tile_place, work, first_tile);
+        }
+        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+            const RingPlace<kStages> values_place = tile_place;
+            ++tile_place.uses;
+            if (tile + 1 < end_tile) {
+                load_keys(tile_place, work, tile + 1);
+            }
+            load_values(values_place, work, tile);
+        }
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            mbarrier_wait_parity(shared.announced(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            load_tiles(work);
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            ++query_place.uses;
         }
     }
 };
@@ -1431,16 +1458,17 @@ __device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], u
 
 // ---- templates/fwd_sm90.cuh
 /*
- * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and kConsumers consumer warpgroups.
+ * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one feeding warpgroup and kConsumers consumer warpgroups.
  *
  * Blocks are persistent: each takes query tiles of kBlockM rows until there are no more. Tiles flow through rings of slots guarded by
  * pairs of barriers (full, empty), so that the loads of the next query tile run under the math of this one:
  *
- *     producer      Q K0 K1 V0 K2 V1 ... | Q' K0' ...          (asks the copy engine, waits for empty slots only)
+ *     scout         Q | Q' | ...                               (finds work, asks for queries; a tile ahead)
+ *     producer      K0 K1 V0 K2 V1 ... | K0' ...               (asks for the rest; both wait for empty slots only)
  *     consumer w    S = Q K0^T; P = f(S); O += P V0 | S = Q K1^T; ... | store O       on rows 64 w .. 64 w + 63
  *
  * A consumer overlaps the activation of a slice of P with the product of the slice before; for the rest, the other consumers' products fill
- * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
+ * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the scout alone and told in messages.
  */
 
 constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
@@ -1506,7 +1534,7 @@ struct Consumer {
      */
     template <bool kHide>
     __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
-                                          int32_t tile, bool accumulate, const ActivationConstants &constants) const
+                                          int32_t tile, const ActivationConstants &constants) const
     {
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
         if (kHide) {
@@ -1532,7 +1560,7 @@ struct Consumer {
 #pragma unroll
             for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
                 const int step = slice * kSliceSteps + in_slice;
-                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, true);
             }
             wgmma_commit_group();
         }
@@ -1600,15 +1628,27 @@ struct Consumer {
         return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
     }
 
+    /* Where the thread's warp writes: its first row. */
+    template <typename Element> __device__ Element *warp_target(uint32_t work) const
+    {
+        return static_cast<Element *>(params->o) + ld_shared_b64(work + kWorkOffset) + warp_row() * params->o_stride_row;
+    }
+
+    /* Rows of the thread's warp that exist, or less than 1. */
+    __device__ int32_t warp_valid_rows(uint32_t work) const
+    {
+        return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
+    }
+
     /* Writes the rows that exist, and gives the query tile back. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
-        const int32_t valid_rows = read_uniform_word(work + kWorkValidRows);
+        const int32_t valid_rows = warp_valid_rows(work);
         stage(output, factor);
         bar_warp_sync();
-        uint16_t *target = static_cast<uint16_t *>(params->o) + ld_shared_b64(work + kWorkOffset);
         // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
         // so they come after it, where there are registers for a whole share of the output.
+        uint16_t *target = warp_target<uint16_t>(work);
         constexpr int kBatches = kOutputLoads > 8 ? 2 : 1;
         constexpr int kBatchLoads = kOutputLoads / kBatches;
         uint32_t words[kBatchLoads][4];
@@ -1619,46 +1659,65 @@ struct Consumer {
                 fence_proxy_async_shared();
                 release_queries();
             }
-            store_staged(words, batch * kBatchLoads, target, valid_rows);
+            store_units(words, batch * kBatchLoads, target, valid_rows);
         }
     }
 
-    static constexpr int kOutputUnits = kHeadDimV / 8; // of 16 bytes in a row
-    static constexpr int kOutputLoads = round_up((16 * kOutputUnits + 31) / 32, 2);
+    /*
+     * A warp reads its 16 rows back in units of 16 bytes, neighbouring lanes those of a row. Where a whole number of rows goes into a
+     * load, all loads of a thread have the same column.
+     */
+    static constexpr uint32_t kRowUnits = kHeadDimV / 8;
+    static constexpr int kOutputLoads = round_up((16 * kRowUnits + 31) / 32, 2);
+    static constexpr bool kWholeRows = 32 % kRowUnits == 0;
+
+    __device__ uint32_t unit_row(int load) const
+    {
+        return kWholeRows ? load * (32 / kRowUnits) + lane() / kRowUnits : (load * 32 + lane()) / kRowUnits;
+    }
+
+    __device__ uint32_t unit_column(int load) const
+    {
+        return kWholeRows ? lane() % kRowUnits : (load * 32 + lane()) % kRowUnits;
+    }
 
     template <int kCount> __device__ void load_staged(uint32_t (&words)[kCount][4], int first) const
     {
+        const uint32_t first_place = staging_address(unit_row(0), unit_column(0));
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            if (index < 16 * kOutputUnits) {
-                ld_shared_v4_b32(words[i], staging_address(warp_row() + index / kOutputUnits, index % kOutputUnits));
+            const uint32_t rows = (first + i) * (32 / kRowUnits); // from the first load on: rows and lanes share no bit of the address
+            const uint32_t place = kWholeRows ? (first_place ^ rows % 8 << 4) + rows * 128
+                                              : staging_address(unit_row(first + i), unit_column(first + i));
+            if (unit_row(first + i) < 16) {
+                ld_shared_v4_b32(words[i], place);
             }
         }
     }
 
     template <int kCount>
-    __device__ void store_staged(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
+    __device__ void store_units(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
     {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            const uint32_t row = warp_row() + index / kOutputUnits;
-            if (index < 16 * kOutputUnits && static_cast<int32_t>(row) < valid_rows) {
-                st_global_v4_b32(target + row * params->o_stride_row + index % kOutputUnits * 8, words[i]);
+            const uint32_t row = unit_row(first + i);
+            if (row < 16 && static_cast<int32_t>(row) < valid_rows) {
+                st_global_v4_b32(target + row * params->o_stride_row + unit_column(first + i) * 8, words[i]);
             }
         }
     }
 
+    /* Of a row of the warp's 16. */
     __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
     {
-        return shared.queries(query_place.slot()) + unit / 8 * kQueryChunkBytes + row * 128 + ((unit % 8 ^ row % 8) << 4);
+        return shared.queries(query_place.slot()) + warp_row() * 128 + unit / 8 * kQueryChunkBytes + row * 128 +
+               ((unit % 8 ^ row % 8) << 4);
     }
 
     /* The warp's 16 rows of the output over its own rows of the query tile, which nobody else reads. */
     __device__ void stage(const float (&output)[kOutputs], float factor) const
     {
-        const uint32_t row = warp_row() + lane() % 16;
+        const uint32_t first_place = staging_address(lane() % 16, lane() / 16);
 #pragma unroll
         for (int n = 0; n < kOutputs / 8; ++n) { // 16 columns
             uint32_t packed[4];
@@ -1666,25 +1725,24 @@ struct Consumer {
             for (int i = 0; i < 4; ++i) {
                 packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
             }
-            stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
+            stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, packed[0], packed[1], packed[2], packed[3]);
         }
     }
 
     /* A tile of which every row sees every key. */
-    __device__ void plain_tile(float (&output)[kOutputs], bool accumulate, const ActivationConstants &constants)
+    __device__ void plain_tile(float (&output)[kOutputs], const ActivationConstants &constants)
     {
         float scores[kScores];
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
         multiply_keys(scores);
         release_tile(shared.keys_empty(tile_place.slot()));
-        activate_and_multiply<false>(output, scores, 0, 0, accumulate, constants);
+        activate_and_multiply<false>(output, scores, 0, 0, constants);
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
     }
 
-    /* A tile with something to hide. False: this warpgroup's rows see nothing of it. */
-    __device__ bool other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, bool accumulate,
-                               const ActivationConstants &constants)
+    /* A tile with something to hide. */
+    __device__ void other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants)
     {
         float scores[kScores];
         const bool visible = !sees_nothing(work, tile);
@@ -1692,7 +1750,7 @@ struct Consumer {
         if (visible) {
             multiply_keys(scores);
             release_tile(shared.keys_empty(tile_place.slot()));
-            activate_and_multiply<true>(output, scores, work, tile, accumulate, constants);
+            activate_and_multiply<true>(output, scores, work, tile, constants);
         } else {
             // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
             mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
@@ -1701,7 +1759,6 @@ struct Consumer {
         }
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
-        return visible;
     }
 
     __device__ void run()
@@ -1714,26 +1771,24 @@ struct Consumer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            // Sums from 0, always: were the first product to begin them anew, their registers would count as taken from the beginning of
+            // the message before, and the epilogue would have to do without them.
             float output[kOutputs];
-            bool started = false;
+#pragma unroll
+            for (int i = 0; i < kOutputs; ++i) {
+                output[i] = 0.0f;
+            }
             int32_t tile = read_uniform_word(work + kWorkFirstTile);
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
                 for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
-                    plain_tile(output, started, constants);
-                    started = true;
+                    plain_tile(output, constants);
                 }
                 if (tile >= read_uniform_word(work + kWorkEndTile)) {
                     break;
                 }
-                started = other_tile(output, work, tile, started, constants) || started;
+                other_tile(output, work, tile, constants);
                 ++tile;
-            }
-            if (!started) {
-#pragma unroll
-                for (int i = 0; i < kOutputs; ++i) {
-                    output[i] = 0.0f;
-                }
             }
             store(output, work, constants.epilogue);
             ++query_place.uses;
@@ -1741,7 +1796,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_f9fbd5d1(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_37c311d5(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -1761,6 +1816,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv1
         } else if (tid_x() < 64) {
             Repairer repairer = {shared, &params.common};
             repairer.run();
+        } else if (tid_x() < 96) {
+            Scout scout = {shared, &params};
+            scout.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
