@@ -30,16 +30,21 @@
 #include "ptx/wgmma.cuh"
 #include "ring.cuh"
 #include "shared_tile.cuh"
+//@if half_tiles
+#include "wgmma_half_keys.cuh"
+//@endif
 #include "wgmma_keys.cuh"
 #include "wgmma_values.cuh"
 #include "work_sm90.cuh"
 
-constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
-constexpr int kOutputs = kValueColumns / 2;  // of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
+constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
-constexpr int kKeySteps = kBlockN / 16;
-constexpr int kSliceSteps = kSliceN / 16;
-constexpr int kSlices = kBlockN / kSliceN;
+
+/* A thread's share of the scores of 64 rows and so many keys. */
+template <int kKeys> using Scores = float[kKeys / 2];
+
+/* P of so many keys: the A fragments of 16 at a time. */
+template <int kKeys> using Weights = uint32_t[kKeys / 16][4];
 
 struct Consumer {
     Shared shared;
@@ -73,7 +78,8 @@ struct Consumer {
         mbarrier_arrive(shared.queries_empty(query_place.slot()));
     }
 
-    __device__ void multiply_keys(float (&scores)[kScores]) const
+    /* S = Q K^T of the tile, or of its first keys. */
+    template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
         const uint64_t queries =
             wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
@@ -95,34 +101,34 @@ struct Consumer {
      * to wait for, so a slice is final as soon as it is activated. The mask has a copy of this code of its own: its mere presence
      * costs tiles that need none 5 %.
      */
-    template <bool kHide>
-    __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
-                                          int32_t tile, const ActivationConstants &constants) const
+    template <bool kHide, int kKeys>
+    __device__ void activate_and_multiply(float (&output)[kOutputs], Scores<kKeys> &scores, uint32_t work, int32_t tile,
+                                          const ActivationConstants &constants) const
     {
+        constexpr int kSliceSteps = (kSliceN < kKeys ? kSliceN : kKeys) / 16;
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
         if (kHide) {
 #pragma unroll
-            for (int i = 0; i < kScores; ++i) {
+            for (int i = 0; i < kKeys / 2; ++i) {
                 scores[i] *= activation_turn(constants);
             }
         }
-        uint32_t weights[kKeySteps][4];
+        Weights<kKeys> weights;
 #pragma unroll
-        for (int slice = 0; slice < kSlices; ++slice) {
+        for (int first_step = 0; first_step < kKeys / 16; first_step += kSliceSteps) {
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
+                activate(weights[step], &scores[8 * step], constants);
             }
             if (kHide) {
-                hide_slice(weights, slice, work, tile);
+                hide_slice<kSliceSteps>(&weights[first_step], first_step * 16, work, tile);
             }
-            if (slice == 0) {
+            if (first_step == 0) {
                 mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
             }
             wgmma_fence();
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                const int step = slice * kSliceSteps + in_slice;
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
                 wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, true);
             }
             wgmma_commit_group();
@@ -132,12 +138,11 @@ struct Consumer {
     }
 
     /* f of the scores of 16 keys -> packed A fragments of P. */
-    __device__ static void activate(uint32_t (&weights)[4], const float (&scores)[kScores], int step,
-                                    const ActivationConstants &constants)
+    __device__ static void activate(uint32_t (&weights)[4], const float *scores, const ActivationConstants &constants)
     {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            weights[i] = activation_pack(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants);
+            weights[i] = activation_pack(scores[2 * i], scores[2 * i + 1], constants);
         }
         tie(weights);
     }
@@ -159,6 +164,14 @@ struct Consumer {
         //@endif
         return nothing;
     }
+
+    //@if half_tiles
+    /* Whether a tile is the last of its sequence, and at most half of it exists. */
+    __device__ bool first_half_is_enough(uint32_t work, int32_t tile) const
+    {
+        return static_cast<int64_t>(tile) * kBlockN + kBlockN / 2 >= read_uniform_word(work + kWorkLengthK);
+    }
+    //@endif
 
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
@@ -198,9 +211,10 @@ struct Consumer {
     //@endif
 
     /* Zeroes the hidden pairs of a slice. Bounds are columns of the slice, relative to the thread's first one. */
-    __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
+    template <int kSliceSteps>
+    __device__ void hide_slice(uint32_t (*weights)[4], int first_column, uint32_t work, int32_t tile) const
     {
-        const int64_t key = static_cast<int64_t>(tile) * kBlockN + slice * kSliceN + lane() % 4 * 2;
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + first_column + lane() % 4 * 2;
         const int64_t last = read_uniform_word(work + kWorkLengthK) - 1 - key;
 #pragma unroll
         for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
@@ -226,7 +240,7 @@ struct Consumer {
                 left = left && column >= low;
                 right = right && column + 1 >= low;
                 //@endif
-                weights[slice * kSliceSteps + pair / 2][pair % 2 * 2 + half] &=
+                weights[pair / 2][pair % 2 * 2 + half] &=
                     (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
             }
         }
@@ -355,14 +369,21 @@ struct Consumer {
     }
     //@endif
 
+    /* Both products, once the keys are there. */
+    template <bool kHide, int kKeys>
+    __device__ void multiply_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants) const
+    {
+        Scores<kKeys> scores;
+        multiply_keys(scores);
+        release_tile(shared.keys_empty(tile_place.slot()));
+        activate_and_multiply<kHide, kKeys>(output, scores, work, tile, constants);
+    }
+
     /* A tile of which every row sees every key. */
     __device__ void plain_tile(float (&output)[kOutputs], const ActivationConstants &constants)
     {
-        float scores[kScores];
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
-        multiply_keys(scores);
-        release_tile(shared.keys_empty(tile_place.slot()));
-        activate_and_multiply<false>(output, scores, 0, 0, constants);
+        multiply_tile<false, kBlockN>(output, 0, 0, constants);
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
     }
@@ -370,13 +391,18 @@ struct Consumer {
     /* A tile with something to hide. */
     __device__ void other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants)
     {
-        float scores[kScores];
         const bool visible = !sees_nothing(work, tile);
+        //@if half_tiles
+        const bool half = visible && first_half_is_enough(work, tile);
+        //@endif
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        //@if half_tiles
+        if (half) {
+            multiply_tile<true, kBlockN / 2>(output, work, tile, constants);
+        } else
+        //@endif
         if (visible) {
-            multiply_keys(scores);
-            release_tile(shared.keys_empty(tile_place.slot()));
-            activate_and_multiply<true>(output, scores, work, tile, constants);
+            multiply_tile<true, kBlockN>(output, work, tile, constants);
         } else {
             // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
             mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
@@ -432,6 +458,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         prefetch_tensormap(&params.k_map);
         prefetch_tensormap(&params.v_map);
     }
+    //@if shared_out
+    if (is_shared_out(params.common)) {
+        add_up_shares(params.common, shared.keys(0));
+    }
+    //@endif
     bar_sync_0();
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {

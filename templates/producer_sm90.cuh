@@ -20,6 +20,9 @@
 #include "ptx/warp.cuh"
 #include "ring.cuh"
 #include "sequence.cuh"
+//@if shared_out
+#include "share_schedule.cuh"
+//@endif
 #include "tile_schedule.cuh"
 #include "work_sm90.cuh"
 
@@ -47,19 +50,25 @@ struct Scout {
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
 
-    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. */
-    __device__ bool describe(int64_t tile) const
+    /* A tile by its number, if there is anything to do in it. */
+    __device__ void send_numbered(int64_t tile)
     {
         const gdpa_fwd_params &common = params->common;
         const TileWork place = find_tile(common, tile);
         if (place.batch < 0) {
-            return false;
+            return;
         }
         const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
         if (place.first_row >= q.length) {
-            return false;
+            return;
         }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        send(place, q, find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch));
+    }
+
+    /* Writes the message of a tile, once a query slot is empty, and asks for the queries. */
+    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k)
+    {
+        const gdpa_fwd_params &common = params->common;
         const int32_t first_row = static_cast<int32_t>(place.first_row);
         const int32_t rows_left = q.length - first_row;
         const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
@@ -83,7 +92,7 @@ struct Scout {
             write_word(work + kWorkBatchQ, common.cu_seqlens_q != nullptr ? 0 : place.batch);
             write_word(work + kWorkBatchK, common.cu_seqlens_k != nullptr ? 0 : place.batch);
         }
-        return true;
+        announce_and_load();
     }
 
     __device__ void announce_and_load()
@@ -100,15 +109,16 @@ struct Scout {
         ++query_place.uses;
     }
 
-    __device__ void run()
+    /* Places block, block + grid, ... of the order of tiles. */
+    __device__ void run_in_turn()
     {
         const gdpa_fwd_params &common = params->common;
-        //@if dealt_in_turn
-        // Sequences may have as many tiles as divide the grid, and their last ones are short: each round deals to the next block.
+        //@if shared_out
+        // Sequences may have a number of tiles that divides the grid, and their last ones are short: each round begins at the next block.
         uint32_t turn = ctaid_x();
         for (int64_t round = 0; round < common.num_tiles; round += nctaid_x()) {
-            if (round + turn < common.num_tiles && describe(round + turn)) {
-                announce_and_load();
+            if (round + turn < common.num_tiles) {
+                send_numbered(round + turn);
             }
             turn = turn + 1 < nctaid_x() ? turn + 1 : 0;
         }
@@ -118,10 +128,45 @@ struct Scout {
              place += step, step = 2 * nctaid_x() - step) {
             const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
             const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
-            if (!in_gap && describe(tile)) {
-                announce_and_load();
+            if (!in_gap) {
+                send_numbered(tile);
             }
         }
+        //@endif
+    }
+
+    //@if shared_out
+    /* A piece of the line of tiles. */
+    __device__ void run_share()
+    {
+        const gdpa_fwd_params &common = params->common;
+        Share share = take_share(common, shared.keys(0));
+        while (share.place < share.end && share.batch < common.batch) {
+            const SequencePair pair = find_sequences(common, share.batch);
+            const TileCosts costs = tile_costs(pair.q.length, pair.k.length);
+            for (int32_t head = share.head; head < common.heads_q; ++head) {
+                for (int32_t tile = share.tile; tile < costs.tiles && share.place < share.end; ++tile) {
+                    send({share.batch, head, static_cast<int64_t>(tile) * kBlockM}, pair.q, pair.k);
+                    share.place += costs.cost;
+                }
+                share.tile = 0;
+            }
+            share.head = 0;
+            ++share.batch;
+        }
+    }
+    //@endif
+
+    __device__ void run()
+    {
+        //@if shared_out
+        if (is_shared_out(params->common)) {
+            run_share();
+        } else {
+            run_in_turn();
+        }
+        //@else
+        run_in_turn();
         //@endif
         stop();
     }

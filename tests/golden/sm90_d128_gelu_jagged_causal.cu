@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_5b294c72
+ * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_6323c3ac
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229632 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a"
@@ -1103,19 +1103,25 @@ struct Scout {
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
 
-    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. */
-    __device__ bool describe(int64_t tile) const
+    /* A tile by its number, if there is anything to do in it. */
+    __device__ void send_numbered(int64_t tile)
     {
         const gdpa_fwd_params &common = params->common;
         const TileWork place = find_tile(common, tile);
         if (place.batch < 0) {
-            return false;
+            return;
         }
         const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
         if (place.first_row >= q.length) {
-            return false;
+            return;
         }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        send(place, q, find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch));
+    }
+
+    /* Writes the message of a tile, once a query slot is empty, and asks for the queries. */
+    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k)
+    {
+        const gdpa_fwd_params &common = params->common;
         const int32_t first_row = static_cast<int32_t>(place.first_row);
         const int32_t rows_left = q.length - first_row;
         const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
@@ -1139,7 +1145,7 @@ struct Scout {
             write_word(work + kWorkBatchQ, common.cu_seqlens_q != nullptr ? 0 : place.batch);
             write_word(work + kWorkBatchK, common.cu_seqlens_k != nullptr ? 0 : place.batch);
         }
-        return true;
+        announce_and_load();
     }
 
     __device__ void announce_and_load()
@@ -1156,7 +1162,8 @@ struct Scout {
         ++query_place.uses;
     }
 
-    __device__ void run()
+    /* Places block, block + grid, ... of the order of tiles. */
+    __device__ void run_in_turn()
     {
         const gdpa_fwd_params &common = params->common;
         uint32_t step = first_step(common);
@@ -1164,10 +1171,15 @@ struct Scout {
              place += step, step = 2 * nctaid_x() - step) {
             const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
             const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
-            if (!in_gap && describe(tile)) {
-                announce_and_load();
+            if (!in_gap) {
+                send_numbered(tile);
             }
         }
+    }
+
+    __device__ void run()
+    {
+        run_in_turn();
         stop();
     }
 
@@ -1537,12 +1549,14 @@ __device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], u
  * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the scout alone and told in messages.
  */
 
-constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
-constexpr int kOutputs = kValueColumns / 2;  // of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
+constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
-constexpr int kKeySteps = kBlockN / 16;
-constexpr int kSliceSteps = kSliceN / 16;
-constexpr int kSlices = kBlockN / kSliceN;
+
+/* A thread's share of the scores of 64 rows and so many keys. */
+template <int kKeys> using Scores = float[kKeys / 2];
+
+/* P of so many keys: the A fragments of 16 at a time. */
+template <int kKeys> using Weights = uint32_t[kKeys / 16][4];
 
 struct Consumer {
     Shared shared;
@@ -1576,7 +1590,8 @@ struct Consumer {
         mbarrier_arrive(shared.queries_empty(query_place.slot()));
     }
 
-    __device__ void multiply_keys(float (&scores)[kScores]) const
+    /* S = Q K^T of the tile, or of its first keys. */
+    template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
         const uint64_t queries =
             wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
@@ -1598,34 +1613,34 @@ struct Consumer {
      * to wait for, so a slice is final as soon as it is activated. The mask has a copy of this code of its own: its mere presence
      * costs tiles that need none 5 %.
      */
-    template <bool kHide>
-    __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
-                                          int32_t tile, const ActivationConstants &constants) const
+    template <bool kHide, int kKeys>
+    __device__ void activate_and_multiply(float (&output)[kOutputs], Scores<kKeys> &scores, uint32_t work, int32_t tile,
+                                          const ActivationConstants &constants) const
     {
+        constexpr int kSliceSteps = (kSliceN < kKeys ? kSliceN : kKeys) / 16;
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
         if (kHide) {
 #pragma unroll
-            for (int i = 0; i < kScores; ++i) {
+            for (int i = 0; i < kKeys / 2; ++i) {
                 scores[i] *= activation_turn(constants);
             }
         }
-        uint32_t weights[kKeySteps][4];
+        Weights<kKeys> weights;
 #pragma unroll
-        for (int slice = 0; slice < kSlices; ++slice) {
+        for (int first_step = 0; first_step < kKeys / 16; first_step += kSliceSteps) {
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
+                activate(weights[step], &scores[8 * step], constants);
             }
             if (kHide) {
-                hide_slice(weights, slice, work, tile);
+                hide_slice<kSliceSteps>(&weights[first_step], first_step * 16, work, tile);
             }
-            if (slice == 0) {
+            if (first_step == 0) {
                 mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
             }
             wgmma_fence();
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                const int step = slice * kSliceSteps + in_slice;
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
                 wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, true);
             }
             wgmma_commit_group();
@@ -1635,12 +1650,11 @@ struct Consumer {
     }
 
     /* f of the scores of 16 keys -> packed A fragments of P. */
-    __device__ static void activate(uint32_t (&weights)[4], const float (&scores)[kScores], int step,
-                                    const ActivationConstants &constants)
+    __device__ static void activate(uint32_t (&weights)[4], const float *scores, const ActivationConstants &constants)
     {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            weights[i] = activation_pack(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants);
+            weights[i] = activation_pack(scores[2 * i], scores[2 * i + 1], constants);
         }
         tie(weights);
     }
@@ -1683,9 +1697,10 @@ struct Consumer {
     }
 
     /* Zeroes the hidden pairs of a slice. Bounds are columns of the slice, relative to the thread's first one. */
-    __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
+    template <int kSliceSteps>
+    __device__ void hide_slice(uint32_t (*weights)[4], int first_column, uint32_t work, int32_t tile) const
     {
-        const int64_t key = static_cast<int64_t>(tile) * kBlockN + slice * kSliceN + lane() % 4 * 2;
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + first_column + lane() % 4 * 2;
         const int64_t last = read_uniform_word(work + kWorkLengthK) - 1 - key;
 #pragma unroll
         for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
@@ -1700,7 +1715,7 @@ struct Consumer {
                 const int32_t column = pair * 8;
                 bool left = column <= high;
                 bool right = column + 1 <= high;
-                weights[slice * kSliceSteps + pair / 2][pair % 2 * 2 + half] &=
+                weights[pair / 2][pair % 2 * 2 + half] &=
                     (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
             }
         }
@@ -1812,14 +1827,21 @@ struct Consumer {
         }
     }
 
+    /* Both products, once the keys are there. */
+    template <bool kHide, int kKeys>
+    __device__ void multiply_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants) const
+    {
+        Scores<kKeys> scores;
+        multiply_keys(scores);
+        release_tile(shared.keys_empty(tile_place.slot()));
+        activate_and_multiply<kHide, kKeys>(output, scores, work, tile, constants);
+    }
+
     /* A tile of which every row sees every key. */
     __device__ void plain_tile(float (&output)[kOutputs], const ActivationConstants &constants)
     {
-        float scores[kScores];
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
-        multiply_keys(scores);
-        release_tile(shared.keys_empty(tile_place.slot()));
-        activate_and_multiply<false>(output, scores, 0, 0, constants);
+        multiply_tile<false, kBlockN>(output, 0, 0, constants);
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
     }
@@ -1827,13 +1849,10 @@ struct Consumer {
     /* A tile with something to hide. */
     __device__ void other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants)
     {
-        float scores[kScores];
         const bool visible = !sees_nothing(work, tile);
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
         if (visible) {
-            multiply_keys(scores);
-            release_tile(shared.keys_empty(tile_place.slot()));
-            activate_and_multiply<true>(output, scores, work, tile, constants);
+            multiply_tile<true, kBlockN>(output, work, tile, constants);
         } else {
             // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
             mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
@@ -1879,7 +1898,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_5b294c72(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_6323c3ac(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
