@@ -30,6 +30,8 @@ else
 quiet = @printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$(2))';
 endif
 
+comma := ,
+
 # ---------------------------------------------------------------------------------------------------------------
 # Flags
 # ---------------------------------------------------------------------------------------------------------------
@@ -53,9 +55,9 @@ SYSTEM_LDLIBS := -lm -ldl
 
 # Third-party code goes into the library and is hidden there, unless a distribution asks for its own.
 ifeq ($(SYSTEM_LIBS),1)
-THIRD_PARTY := -lsqlite3 -lzstd -lxxhash
+THIRD_PARTY := -lsqlite3 -lzstd -lxxhash -lmd
 else
-THIRD_PARTY := -l:libsqlite3.a -l:libzstd.a -l:libxxhash.a
+THIRD_PARTY := -l:libsqlite3.a -l:libzstd.a -l:libxxhash.a -l:libmd.a
 endif
 JANSSON := $(if $(SYSTEM_LIBS),-ljansson,-l:libjansson.a)
 
@@ -70,7 +72,7 @@ CACHE_OBJECTS := $(call objects_of,$(wildcard cache/*.c))
 RUNTIME_OBJECTS := $(call objects_of,$(wildcard runtime/*.c))
 LIBRARY_OBJECTS := $(RUNTIME_OBJECTS) $(CACHE_OBJECTS) $(GEN_OBJECTS)
 TOOLS_OBJECTS := $(call objects_of,$(filter-out tools/main.c,$(wildcard tools/*.c)))
-TEMPLATES := $(sort $(wildcard templates/*.cuh templates/*.h templates/*/*.cuh))
+TEMPLATES := $(sort $(wildcard templates/*.cuh templates/*.h templates/*/*.cuh templates/*/*/*.cuh))
 TABLES := $(sort $(wildcard gen/*.def))
 
 LIBRARY_ARCHIVES := $(BUILD)/libruntime.a $(BUILD)/libcache.a $(BUILD)/libgen.a
@@ -195,6 +197,15 @@ $$(BUILD)/tests/$(1)/test_%: $$(BUILD)/obj/tests/$(1)/test_%.o $$(BUILD)/tests/l
 endef
 $(foreach folder,runtime tools templates hardware gpu,$(eval $(call test_rule,$(folder))))
 
+# Fuzzers: tests/fuzz/fuzz_*.c. With libFuzzer where clang has it, else with the driver of that folder.
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_DRIVER = $(if $(findstring fuzzer,$(SAN)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/standalone.o)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/standalone.o \
+                            $(BUILD)/tests/libsupport.a $(LIBRARY_ARCHIVES)
+	@mkdir -p $(@D)
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $< $(FUZZ_DRIVER) -Wl,--start-group $(BUILD)/tests/libsupport.a \
+	    $(LIBRARY_ARCHIVES) -Wl,--end-group $(THIRD_PARTY) -lcmocka $(SYSTEM_LDLIBS)
+
 -include tests/emu/emu.mk
 
 # What the library costs the host.
@@ -205,6 +216,16 @@ $(BUILD)/bench/host: $(BUILD)/obj/bench/host.o $(STATIC_LIBRARY) $(TEST_FAKES)
 .PHONY: bench-host
 bench-host: $(BUILD)/bench/host ## time look-ups, launches, cache hits and compiles here (JSON=1: as records)
 	@GDPAJIT_NVRTC='$(NVRTC)' $< $(BUILD)/tests $(if $(JSON),--json)
+
+# What the driver of a GPU does where its manual is silent. One file to copy to the machine with the GPU.
+DRIVER_PROBE := $(BUILD)/bench/driver-probe
+$(DRIVER_PROBE): $(call objects_of,$(wildcard bench/driver_probe*.c)) $(STATIC_LIBRARY)
+	@mkdir -p $(@D)
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SYSTEM_LIBS),$(THIRD_PARTY)) $(SYSTEM_LDLIBS)
+
+.PHONY: driver-probe
+driver-probe: $(DRIVER_PROBE) ## build the program that asks a GPU's driver what we rely on; run it on the GPU
+	@echo 'run: $(DRIVER_PROBE) [--nvrtc FILE]'
 
 .PHONY: tests
 tests: $(TEST_PROGRAMS) $(GPU_TEST_PROGRAMS) $(TEST_FAKES) ## build the test programs without running them
@@ -257,6 +278,23 @@ run-tests-address: all $(SANITIZED_TEST_PROGRAMS) $(TEST_FAKES)
 	    UBSAN_OPTIONS=print_stacktrace=1 $(RUN_TESTS) $(SANITIZED_TEST_PROGRAMS) $(SANITIZED_SHELL_TESTS)
 run-tests-thread: $(THREAD_TEST_PROGRAMS) $(TEST_FAKES)
 	@TSAN_OPTIONS=suppressions=$(SUPPRESSIONS)/thread.txt:ignore_noninstrumented_modules=1 $(RUN_TESTS) $(THREAD_TEST_PROGRAMS)
+
+# FUZZ_SECONDS for each; what they find stays in $(BUILD)/fuzz. Many hours: FUZZ_SECONDS=36000.
+FUZZ_SECONDS ?= 60
+LIBFUZZER = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+                clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
+.PHONY: fuzz run-fuzz
+fuzz: ## run every fuzzer of tests/fuzz for FUZZ_SECONDS (60) with sanitizers
+	@scripts/setup.sh --tests
+	$(SUBMAKE) BUILD=$(BUILD)/fuzz $(if $(LIBFUZZER),CC=clang SAN=fuzzer-no-link$(comma)address$(comma)undefined,SAN=address$(comma)undefined) run-fuzz
+run-fuzz: $(FUZZERS)
+	@for fuzzer in $(FUZZERS); do \
+	    found=$(BUILD)/found/$${fuzzer##*/}; mkdir -p "$$found/corpus"; \
+	    "$$fuzzer" -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -verbosity=0 -print_final_stats=1 \
+	        -artifact_prefix="$$found/" "$$found/corpus" >"$$found/log" 2>&1 || \
+	        { tail -60 "$$found/log"; echo "$${fuzzer##*/}: FAILED, the input is in $$found"; exit 1; }; \
+	    echo "$${fuzzer##*/}: nothing found in $(FUZZ_SECONDS) s$$(sed -n 's/^stat::number_of_executed_units: */, runs: /p' "$$found/log")"; \
+	done
 
 hardware-check: ## every kernel of today has a passing record of a GPU (tests/hardware), or a reason why not
 	@scripts/setup.sh --tests
@@ -314,8 +352,8 @@ man_folder = $(mandir)/man$(patsubst .%,%,$(suffix $(1)))
 fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' \
               -e 's|@VERSION@|$(VERSION)|' -e 's|@VERSION_MAJOR@|$(VERSION_MAJOR)|' \
               -e 's|@VERSION_MINOR@|$(VERSION_MINOR)|' -e 's|@SONAME@|$(SONAME)|' \
-              -e 's|@REQUIRES_PRIVATE@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3 libzstd libxxhash)|' \
-              -e 's|@STATIC_LIBS@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3;zstd;xxhash;)|' \
+              -e 's|@REQUIRES_PRIVATE@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3 libzstd libxxhash libmd)|' \
+              -e 's|@STATIC_LIBS@|$(if $(filter 1,$(SYSTEM_LIBS)),sqlite3;zstd;xxhash;md;)|' \
               -e "s|@INCLUDEDIR_FROM_CMAKE@|$$(realpath -m --relative-to='$(CMAKE_FOLDER)' '$(includedir)')|"
 
 install: install-lib install-headers install-program install-docs ## install everything (PREFIX, DESTDIR, libdir)
@@ -370,7 +408,7 @@ help: ## show this list
 	    '  V=1              show whole commands' \
 	    '  DEVELOPER=1      warnings are errors (always so in tests and CI)' \
 	    '  SAN=LIST         build with sanitizers: address,undefined or thread' \
-	    '  SYSTEM_LIBS=1    link sqlite3, zstd and xxhash dynamically'
+	    '  SYSTEM_LIBS=1    link sqlite3, zstd, xxhash and libmd dynamically'
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -68,14 +68,37 @@ static void report(const struct bench *bench, const char *name, double value, co
  * Nanoseconds a call
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* The fake driver, called past the library. */
+struct driver_share {
+    int (*launch)(const void *config, void *kernel, void **parameters, void **extra);
+    int (*encode)(void *map, int type, unsigned rank, void *data, const uint64_t *extents, const uint64_t *strides,
+                  const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
+    struct {
+        unsigned grid[3], block[3], shared_bytes;
+        void *stream, *attributes;
+        unsigned attribute_count;
+    } config;
+    void *kernel, *parameters[1];
+};
+
 struct call {
     gdpa_ctx *ctx;
     gdpa_spec spec;
     gdpa_args args;
     gdpa_kernel *kernel;
+    long taken; /* references to give back */
+    int turn;
+    struct driver_share driver;
 };
 
 static void call_get(struct call *call)
+{
+    gdpa_kernel *kernel = NULL;
+    must(gdpa_kernel_get(call->ctx, &call->spec, &kernel), "gdpa_kernel_get");
+    call->taken++;
+}
+
+static void call_get_and_release(struct call *call)
 {
     gdpa_kernel *kernel = NULL;
     must(gdpa_kernel_get(call->ctx, &call->spec, &kernel), "gdpa_kernel_get");
@@ -92,9 +115,46 @@ static void call_forward(struct call *call)
     must(gdpa_forward(call->ctx, &call->spec, &call->args, NULL), "gdpa_forward");
 }
 
-static void time_calls(const struct bench *bench, const char *name, void (*run)(struct call *call), struct call *call)
+/* As a caller that cycles through the blocks of an allocator: the addresses differ from one launch to the next. */
+static void call_launch_elsewhere(struct call *call)
 {
-    enum { CALLS = 2000 };
+    call->turn = (call->turn + 1) % 64;
+    char *const base = (char *)((uintptr_t)0x10000 + 0x10000 * (uintptr_t)call->turn);
+    call->args.q.data = base;
+    call->args.k.data = base + 0x1000;
+    call->args.v.data = base + 0x2000;
+    call->args.o.data = base + 0x3000;
+    call_launch(call);
+}
+
+/* The calls of the driver that a launch makes, alone: what is to be taken off to get our own share. */
+static void call_driver_launch(struct call *call)
+{
+    if (call->driver.launch(&call->driver.config, call->driver.kernel, call->driver.parameters, NULL) != 0) {
+        fprintf(stderr, "host: the fake driver does not launch\n");
+        exit(1);
+    }
+}
+
+static void call_driver_launch_with_maps(struct call *call)
+{
+    static _Alignas(64) char map[128];
+    const uint64_t extents[] = {128, 1024, 16, 8}, strides[] = {4096, 256, 4194304};
+    const uint32_t box[] = {64, 128, 1, 1}, steps[] = {1, 1, 1, 1};
+    for (int i = 0; i < 3; i++) {
+        if (call->driver.encode(map, 9, 4, call->args.q.data, extents, strides, box, steps, 0, 3, 3, 0) != 0) {
+            fprintf(stderr, "host: the fake driver does not encode\n");
+            exit(1);
+        }
+    }
+    call_driver_launch(call);
+}
+
+enum { CALLS = 2000, CALLS_COUNT = BATCHES * CALLS };
+
+/* Median nanoseconds of a call. */
+static double time_call(void (*run)(struct call *call), struct call *call)
+{
     double nanoseconds[BATCHES];
     for (int batch = 0; batch < BATCHES; batch++) {
         const double start = now();
@@ -103,7 +163,23 @@ static void time_calls(const struct bench *bench, const char *name, void (*run)(
         }
         nanoseconds[batch] = (now() - start) * 1e9 / CALLS;
     }
-    report(bench, name, median(nanoseconds, BATCHES), "ns", (long)BATCHES * CALLS);
+    return median(nanoseconds, BATCHES);
+}
+
+static void time_calls(const struct bench *bench, const char *name, void (*run)(struct call *call), struct call *call)
+{
+    report(bench, name, time_call(run, call), "ns", CALLS_COUNT);
+}
+
+/* A launch, and what of it is ours. */
+static void time_launch(const struct bench *bench, const char *name, void (*run)(struct call *call), struct call *call,
+                        double of_driver)
+{
+    char own[64];
+    const double whole = time_call(run, call);
+    snprintf(own, sizeof own, "%s/ours", name);
+    report(bench, name, whole, "ns", CALLS_COUNT);
+    report(bench, own, whole - of_driver, "ns", CALLS_COUNT);
 }
 
 static struct call call_make(const struct bench *bench, const char *text)
@@ -128,20 +204,53 @@ static struct call call_make(const struct bench *bench, const char *text)
 
 static void call_drop(struct call *call)
 {
+    for (; call->taken > 0; call->taken--) {
+        gdpa_kernel_release(call->kernel);
+    }
     gdpa_kernel_release(call->kernel);
     gdpa_ctx_destroy(call->ctx);
+}
+
+static void *driver_symbol(const struct bench *bench, const char *name)
+{
+    void *library = dlopen(bench->driver, RTLD_NOW);
+    void *symbol = library == NULL ? NULL : dlsym(library, name);
+    if (symbol == NULL) {
+        fprintf(stderr, "host: %s: %s\n", bench->driver, dlerror());
+        exit(1);
+    }
+    return symbol;
 }
 
 /* The NULL stream needs a context that is current. */
 static void device_make_current(const struct bench *bench)
 {
-    void *library = dlopen(bench->driver, RTLD_NOW);
-    const struct fake_driver *control = library == NULL ? NULL : dlsym(library, "fake_driver");
-    if (control == NULL) {
-        fprintf(stderr, "host: %s: %s\n", bench->driver, dlerror());
+    const struct fake_driver *control = driver_symbol(bench, "fake_driver");
+    control->current(0);
+}
+
+/* A kernel of the call's code that the library knows nothing of. */
+static void driver_share_make(const struct bench *bench, struct call *call)
+{
+    static char code[1 << 20];
+    size_t size = 0;
+    void *module = NULL;
+    int (*load)(void **, const void *, void *, void *, unsigned, void *, void *, unsigned);
+    int (*find)(void **, void *, const char *);
+    *(void **)&load = driver_symbol(bench, "cuLibraryLoadData");
+    *(void **)&find = driver_symbol(bench, "cuLibraryGetKernel");
+    *(void **)&call->driver.launch = driver_symbol(bench, "cuLaunchKernelEx");
+    *(void **)&call->driver.encode = driver_symbol(bench, "cuTensorMapEncodeTiled");
+    must(gdpa_kernel_artifact(call->kernel, GDPA_ARTIFACT_CUBIN, code, sizeof code, &size), "gdpa_kernel_artifact");
+    if (load(&module, code, NULL, NULL, 0, NULL, NULL, 0) != 0 || find(&call->driver.kernel, module, "k") != 0) {
+        fprintf(stderr, "host: the fake driver does not load\n");
         exit(1);
     }
-    control->current(0);
+    static char parameters[1024];
+    call->driver.parameters[0] = parameters;
+    for (int i = 0; i < 3; i++) {
+        call->driver.config.grid[i] = call->driver.config.block[i] = 1;
+    }
 }
 
 static void time_hot_paths(const struct bench *bench)
@@ -149,14 +258,23 @@ static void time_hot_paths(const struct bench *bench)
     device_make_current(bench);
     struct call call = call_make(bench, "fwd head_dim=128 activation=silu arch=sm_90a family=portable");
     time_calls(bench, "kernel_get/hit", call_get, &call);
-    time_calls(bench, "launch/portable", call_launch, &call);
-    time_calls(bench, "forward/portable", call_forward, &call);
+    time_calls(bench, "kernel_get/hit_and_release", call_get_and_release, &call);
+    must(gdpa_kernel_prepare(call.kernel), "gdpa_kernel_prepare");
+    driver_share_make(bench, &call);
+    const double of_driver = time_call(call_driver_launch, &call);
+    const double of_driver_with_maps = time_call(call_driver_launch_with_maps, &call);
+    report(bench, "launch/fake_driver_alone", of_driver, "ns", CALLS_COUNT);
+    report(bench, "launch/fake_driver_alone_with_maps", of_driver_with_maps, "ns", CALLS_COUNT);
+    time_launch(bench, "launch/portable", call_launch, &call, of_driver);
+    time_launch(bench, "launch/portable_elsewhere", call_launch_elsewhere, &call, of_driver);
+    time_launch(bench, "forward/portable", call_forward, &call, of_driver);
     call_drop(&call);
     call = call_make(bench, "fwd head_dim=128 activation=silu");
     time_calls(bench, "kernel_get/hit_arch_of_device", call_get, &call);
     call_drop(&call);
     call = call_make(bench, "fwd head_dim=128 activation=silu arch=sm_90a family=sm90");
-    time_calls(bench, "launch/sm90", call_launch, &call);
+    time_launch(bench, "launch/sm90", call_launch, &call, of_driver);
+    time_launch(bench, "launch/sm90_elsewhere", call_launch_elsewhere, &call, of_driver_with_maps);
     call_drop(&call);
 }
 

@@ -3,7 +3,6 @@
  * happen under a lock in a side file, which the kernel drops when its holder dies, and only while the name still leads
  * to the damaged file: of many processes that find the damage one renames, and none renames the new file.
  */
-#define _GNU_SOURCE /* F_OFD_SETLK: a lock of this descriptor, which no other close() in the process drops */
 #include "cache/internal.h"
 
 #include <dirent.h>
@@ -17,21 +16,17 @@
 #include <unistd.h>
 
 #define ASIDE_MARK CACHE_FILE_NAME ".damaged-"
-#define ASIDE_KEPT 3                        /* damaged databases left for inspection, the newest ones */
-#define ASIDE_NUMBERS 10000                 /* of one process */
-#define LOCK_ATTEMPTS 50                    /* 20 ms apart */
-#define MAINTENANCE_OFFSET ((off_t)1 << 62) /* offsets below it are free for locks of single keys */
+#define ASIDE_KEPT 3        /* damaged databases left for inspection, the newest ones */
+#define ASIDE_NUMBERS 10000 /* of one process */
+#define LOCK_ATTEMPTS 50    /* 20 ms apart */
 
 /* Without a lock (none supported, holder stopped) the check of the identity alone must do. */
 static int lock_folder(const struct cache_folder *folder)
 {
-    int fd = openat(folder->fd, CACHE_LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = MAINTENANCE_OFFSET, .l_len = 1};
+    char why[CACHE_WHY_SIZE];
+    int fd = cache_lock_open(folder, why);
     const struct timespec pause = {0, 20000000L};
-    for (int i = 0; fd >= 0 && i < LOCK_ATTEMPTS; i++) {
-        if (fcntl(fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES && errno != EINTR)) {
-            break;
-        }
+    for (int i = 0; fd >= 0 && i < LOCK_ATTEMPTS && cache_lock_try(fd, CACHE_LOCK_MAINTENANCE) == EAGAIN; i++) {
         (void)nanosleep(&pause, NULL);
     }
     return fd;
@@ -124,6 +119,29 @@ static void remove_oldest(const struct cache_folder *folder)
         count = left < count ? left : 0;
     }
     (void)closedir(entries);
+}
+
+int64_t cache_aside_count(const struct cache_folder *folder, bool remove)
+{
+    int64_t count = 0;
+    int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return 0;
+    }
+    for (const struct dirent *entry = readdir(entries); entry; entry = readdir(entries)) {
+        if (is_aside_name(entry->d_name)) {
+            count++;
+            if (remove) {
+                remove_with_side_files(folder, entry->d_name);
+            }
+        }
+    }
+    (void)closedir(entries);
+    return count;
 }
 
 bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],

@@ -62,18 +62,37 @@ struct cache_entry {
     void *owned;             /* out only: the memory behind the pointers */
 };
 
+/*
+ * Key material taken apart again, for people who want to know why two keys differ. False at its end, and where it is
+ * not as cache_key_make makes it. Pointers are into the material.
+ */
+struct cache_material_part {
+    struct cache_bytes label, stored; /* stored: the data, or its hash */
+    bool hashed;
+    uint64_t size; /* of the data */
+};
+bool cache_material_first(const struct cache_bytes *material, size_t *at);
+bool cache_material_next(const struct cache_bytes *material, size_t *at, struct cache_material_part *part);
+
 struct cache_options {
     const char *dir; /* folder; made with 0700 when absent. The file name carries the schema number */
     bool read_only;
-    int64_t limit_bytes;                                  /* 0: no limit */
+    bool shared;         /* members of the folder's group may write it, and so decide what runs here */
+    int64_t limit_bytes; /* 0: no limit */
+    /* Entries whose key material lacks this part are of other versions: the first to be evicted. No data: none are. */
+    struct cache_key_part version;
     void (*log)(int level, const char *line, void *user); /* level as gdpa_log_level; may be NULL */
     void *log_user;
 };
+
+/* Whether it is, or would be made, on a file system that machines share, or a machine and its guests. */
+bool cache_dir_is_network(const char *dir);
 
 /* Never NULL but on lack of memory: a cache that cannot be opened is one whose calls return CACHE_UNUSABLE. */
 struct cache *cache_open(const struct cache_options *options);
 void cache_close(struct cache *cache);
 const char *cache_path(const struct cache *cache);
+bool cache_is_writable(const struct cache *cache); /* by its options: no pack, not read-only on purpose */
 /* "read-write", "read-only", "read-only: <why>" or why it is unusable. Valid until cache_close. */
 const char *cache_state(const struct cache *cache);
 
@@ -92,7 +111,83 @@ enum cache_result cache_list(struct cache *cache, int (*visit)(const struct cach
 enum cache_result cache_verify(struct cache *cache, bool (*code_ok)(const struct cache_entry *entry, void *user),
                                void *user, int64_t *good, int64_t *bad);
 enum cache_result cache_totals(struct cache *cache, int64_t *entries, int64_t *bytes, int64_t *limit);
+
+/* What lies in the folder: for people. */
+struct cache_details {
+    int64_t foreign_entries; /* of other versions */
+    int64_t part_bytes;      /* of sources, PTX, logs and plans, as stored */
+    int64_t file_bytes;      /* of the database, its log and what was set aside */
+    int64_t set_aside;       /* damaged databases */
+    bool network;            /* a file system that machines share */
+    int locks;               /* 1: turns work here; 0: they do not; -1: not tried, nothing can be stored */
+};
+enum cache_result cache_describe(struct cache *cache, struct cache_details *details);
+
+/*
+ * What a store does in small steps, at once: removes rows that belong to no entry and databases that were set aside,
+ * evicts when there is more than the limit (0: that of the options), gives free space back to the file system.
+ */
+struct cache_gc {
+    int64_t entries, parts, set_aside; /* removed */
+    int64_t bytes_before, bytes_after; /* file_bytes above */
+};
+enum cache_result cache_gc(struct cache *cache, int64_t limit_bytes, struct cache_gc *report);
+
+uint64_t cache_evicted(const struct cache *cache); /* entries, by this handle */
+
+/*
+ * Packs: a database in one file that is never written again, for fleets and containers. Read without locks, by the calls
+ * above (those that write return CACHE_UNUSABLE).
+ *
+ * Whoever can write a pack decides what runs on the GPU. So the file must belong to this user or to root, and nobody
+ * else may write it; or its SHA-256 is given, and then what was hashed is what is used.
+ */
+#define CACHE_SHA256_HEX 65
+
+struct cache_pack_options {
+    const char *path;
+    const char *sha256; /* 64 hex digits; NULL: by owner and rights */
+    void (*log)(int level, const char *line, void *user);
+    void *log_user;
+};
+
+/* Never NULL but on lack of memory: cache_state says why one cannot be used. */
+struct cache *cache_pack_open(const struct cache_pack_options *options);
+
+/*
+ * A new pack, filled by cache_put and shown by cache_pack_publish, which replaces what has the name: readers keep what
+ * they have open. NULL, with the reason, when it cannot be made; closed without publishing it leaves nothing.
+ */
+struct cache *cache_pack_create(const char *path, char *why, size_t why_size);
+bool cache_pack_publish(struct cache *pack, char *why, size_t why_size);
+
+/* Of a whole file, in lower case; false with the reason. */
+bool cache_file_sha256(const char *path, char hex[CACHE_SHA256_HEX], char *why, size_t why_size);
+
 uint64_t cache_bad_entries(const struct cache *cache);
 void cache_entry_deinit(struct cache_entry *entry);
+
+/*
+ * One compile a key among all processes that share the folder: who has the turn compiles, the others wait and look again.
+ * A lock of the kernel (one byte of a side file), gone with its holder however that dies. It saves work and nothing else:
+ * entries are right without it.
+ */
+struct cache_turn {
+    int fd; /* -1: none */
+    struct cache_turn *next;
+};
+
+enum cache_turn_state {
+    CACHE_TURN_MINE,
+    CACHE_TURN_TAKEN, /* by another process, or another handle of this one */
+    CACHE_TURN_NONE   /* there are no turns here: nothing can be stored, or no lock can be had */
+};
+
+void cache_turn_init(struct cache_turn *turn);
+/* Never waits. The turn stays where it is in memory until cache_turn_end, which must follow in every case. */
+enum cache_turn_state cache_turn_try(struct cache *cache, const struct cache_key *key, struct cache_turn *turn);
+void cache_turn_end(struct cache_turn *turn);
+/* The process that has the turn, after CACHE_TURN_TAKEN; 0 when it cannot be seen from here (container, other host). */
+long cache_turn_holder(const struct cache_turn *turn, const struct cache_key *key);
 
 #endif

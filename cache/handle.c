@@ -53,7 +53,7 @@ void cache_say(struct cache *cache, int level, const char *format, ...)
     cache->log(level, line, cache->log_user);
 }
 
-static bool say_first(struct cache *cache, enum cache_said what)
+bool cache_say_first(struct cache *cache, enum cache_said what)
 {
     bool first = (cache->said & what) == 0;
     cache->said |= what;
@@ -88,8 +88,8 @@ static bool set_state(struct cache *cache, const char *text)
 static void set_unusable(struct cache *cache, int level, const char *why)
 {
     if (set_state(cache, why)) {
-        cache_say(cache, level, "kernel cache %s cannot be used: %s. Compiled kernels are kept in memory only",
-                  cache->path, why);
+        cache_say(cache, level, "%s %s cannot be used: %s%s", cache->pack ? "pack" : "kernel cache", cache->path, why,
+                  cache->pack ? "" : ". Compiled kernels are kept in memory only");
     }
 }
 
@@ -155,6 +155,19 @@ static void describe_open(struct cache *cache, const struct cache_folder *folder
     }
 }
 
+static bool open_pack(struct cache *cache)
+{
+    char why[CACHE_WHY_SIZE];
+    cache->open = cache_pack_open_database(cache, why);
+    if (!cache->open) {
+        set_unusable(cache, CACHE_LOG_WARN, why);
+        return false;
+    }
+    cache->generation++;
+    (void)set_state(cache, "read-only");
+    return true;
+}
+
 /* One attempt, or two when a damaged file was in the way. */
 static bool open_database(struct cache *cache, int busy_ms)
 {
@@ -163,7 +176,10 @@ static bool open_database(struct cache *cache, int busy_ms)
     if (cache->given_up) {
         return false;
     }
-    if (!cache_folder_open(cache->dir, !cache->read_only, &folder, why)) {
+    if (cache->pack) {
+        return open_pack(cache);
+    }
+    if (!cache_folder_open_as(cache->dir, !cache->read_only, cache->shared, &folder, why)) {
         set_unusable(cache, CACHE_LOG_WARN, why);
         return false;
     }
@@ -192,13 +208,17 @@ static bool open_database(struct cache *cache, int busy_ms)
 static bool copy_options(struct cache *cache, const struct cache_options *options)
 {
     cache->read_only = options->read_only;
+    cache->shared = options->shared;
     cache->limit = options->limit_bytes > 0 ? options->limit_bytes : 0;
     cache->log = options->log;
     cache->log_user = options->log_user;
+    if (options->version.data) {
+        cache->version = cache_key_part_bytes(&options->version);
+    }
     bool known = options->dir && options->dir[0] != '\0';
     cache->path = known ? cache_path_make(options->dir) : strdup("");
     cache->dir = cache->path ? strdup(cache->path) : NULL;
-    if (!cache->dir) {
+    if (!cache->dir || (options->version.data && !cache->version.data)) {
         return false;
     }
     char *slash = strrchr(cache->dir, '/');
@@ -206,6 +226,14 @@ static bool copy_options(struct cache *cache, const struct cache_options *option
         slash[slash == cache->dir ? 1 : 0] = '\0';
     }
     return true;
+}
+
+static void free_memory(struct cache *cache)
+{
+    free((void *)(uintptr_t)cache->version.data);
+    free(cache->path);
+    free(cache->dir);
+    free(cache);
 }
 
 struct cache *cache_open(const struct cache_options *options)
@@ -216,10 +244,9 @@ struct cache *cache_open(const struct cache_options *options)
     }
     atomic_init(&cache->state, "not open");
     atomic_init(&cache->bad, 0);
+    atomic_init(&cache->evicted, 0);
     if (!copy_options(cache, options) || pthread_mutex_init(&cache->mutex, NULL) != 0) {
-        free(cache->path);
-        free(cache->dir);
-        free(cache);
+        free_memory(cache);
         return NULL;
     }
     cache->owner = (int)getpid();
@@ -256,15 +283,14 @@ void cache_close(struct cache *cache)
     }
     close_database(cache, own);
     cache_recency_deinit(&cache->recency);
+    cache_pack_free(cache->pack);
     while (cache->states) {
         struct cache_text *next = cache->states->next;
         free(cache->states);
         cache->states = next;
     }
     (void)pthread_mutex_destroy(&cache->mutex);
-    free(cache->path);
-    free(cache->dir);
-    free(cache);
+    free_memory(cache);
 }
 
 /* ---- Inside ------------------------------------------------------------------------------------------------------- */
@@ -321,7 +347,7 @@ bool cache_may_write(struct cache *cache)
     if (!cache->database.read_only && !cache->writes_off) {
         return true;
     }
-    if (say_first(cache, CACHE_SAID_READ_ONLY) && !cache->writes_off) {
+    if (cache_say_first(cache, CACHE_SAID_READ_ONLY) && !cache->writes_off) {
         cache_say(cache, cache->read_only ? CACHE_LOG_INFO : CACHE_LOG_WARN,
                   "kernel cache %s is %s: what is compiled now is kept in memory only", cache->path,
                   cache_state(cache));
@@ -371,14 +397,14 @@ static void replace_damaged(struct cache *cache, int error, const char *doing)
     cache_why(why, "cannot %s: %s (SQLite error %d)", doing,
               told ? sqlite3_errmsg(cache->database.handle) : sqlite3_errstr(error), error);
     const struct cache_identity damaged = cache->database.identity;
-    bool ours = !cache->database.read_only;
+    bool ours = !cache->database.read_only && !cache->pack;
     close_database(cache, false);
     if (!ours) {
         set_unusable(cache, CACHE_LOG_WARN, why);
         return;
     }
     struct cache_folder folder;
-    if (!cache_folder_open(cache->dir, true, &folder, problem)) {
+    if (!cache_folder_open_as(cache->dir, true, cache->shared, &folder, problem)) {
         set_unusable(cache, CACHE_LOG_WARN, problem);
         return;
     }
@@ -394,7 +420,7 @@ static void stop_writing(struct cache *cache, int error, const char *doing)
     bool full = (error & 0xff) == SQLITE_FULL;
     cache->writes_off = true;
     set_read_only(cache, full ? "the disk is full" : "the disk cannot be written");
-    if (say_first(cache, CACHE_SAID_WRITE_ERROR)) {
+    if (cache_say_first(cache, CACHE_SAID_WRITE_ERROR)) {
         cache_say(cache, CACHE_LOG_WARN,
                   "kernel cache %s: cannot %s: %s (SQLite error %d). It is not written any more by this process; %s",
                   cache->path, doing, sqlite3_errstr(error), error,
@@ -404,7 +430,7 @@ static void stop_writing(struct cache *cache, int error, const char *doing)
 
 static void report_read(struct cache *cache, int error, const char *doing)
 {
-    if (say_first(cache, CACHE_SAID_READ_ERROR)) {
+    if (cache_say_first(cache, CACHE_SAID_READ_ERROR)) {
         cache_say(cache, CACHE_LOG_WARN, "kernel cache %s: cannot %s: %s (SQLite error %d); taken as a miss",
                   cache->path, doing, sqlite3_errstr(error), error);
     }
@@ -442,6 +468,11 @@ const char *cache_path(const struct cache *cache)
     return cache->path;
 }
 
+bool cache_is_writable(const struct cache *cache)
+{
+    return !cache->pack && !cache->read_only;
+}
+
 const char *cache_state(const struct cache *cache)
 {
     return atomic_load(&stuck) ? "the process was forked while the cache was in use" : atomic_load(&cache->state);
@@ -450,4 +481,9 @@ const char *cache_state(const struct cache *cache)
 uint64_t cache_bad_entries(const struct cache *cache)
 {
     return atomic_load(&cache->bad);
+}
+
+uint64_t cache_evicted(const struct cache *cache)
+{
+    return atomic_load(&cache->evicted);
 }

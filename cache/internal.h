@@ -1,9 +1,9 @@
 /*
  * What the files of cache/ share and nobody else sees.
  *
- * Layers, lower ones first: hash.c, key.c, blob.c and path.c know no database; sqlite.c knows SQLite but no entries;
+ * Layers, lower ones first: hash.c, key.c, blob.c, path.c and aside.c know no database; sqlite.c knows SQLite but no entries;
  * entry.c maps a row to an entry and back; handle.c owns the connection, its lock and every decision after a failure;
- * recency.c, evict.c, store.c and query.c are what callers ask for. docs/cache.md says what is promised.
+ * recency.c, evict.c, store.c, query.c and turn.c are what callers ask for. docs/cache.md says what is promised.
  */
 #ifndef GDPA_CACHE_INTERNAL_H
 #define GDPA_CACHE_INTERNAL_H
@@ -32,6 +32,11 @@ enum cache_log_level { CACHE_LOG_WARN = 3, CACHE_LOG_INFO = 4, CACHE_LOG_DEBUG =
 
 void cache_hash(uint64_t seed, const struct cache_bytes *parts, size_t count, uint8_t hash[CACHE_HASH_SIZE]);
 void cache_store_u64(uint8_t bytes[8], uint64_t value); /* little endian */
+
+/* ---- key.c --------------------------------------------------------------------------------------------------- */
+
+/* One part as it is in every key material that has it; malloced, no data on lack of memory. */
+struct cache_bytes cache_key_part_bytes(const struct cache_key_part *part);
 
 /* ---- arena: the memory behind the pointers of an entry --------------------------------------------------------- */
 
@@ -73,6 +78,7 @@ struct cache_folder {
     int fd;
     char *path;    /* without symbolic links */
     bool writable; /* by this process */
+    bool shared;   /* what is made here can be written by the group */
     bool network;  /* shared memory and locks cannot be relied on */
 };
 
@@ -91,6 +97,9 @@ char *cache_path_make(const char *dir);
 bool cache_path_is_network(uint64_t file_system_type);
 /* Makes the folder (0700) and its parents when asked to. On false, `why` says what is wrong with it. */
 bool cache_folder_open(const char *dir, bool create, struct cache_folder *folder, char why[CACHE_WHY_SIZE]);
+/* With `shared` a folder and files that a group of this process can write are accepted, whoever of it made them. */
+bool cache_folder_open_as(const char *dir, bool create, bool shared, struct cache_folder *folder,
+                          char why[CACHE_WHY_SIZE]);
 void cache_folder_close(struct cache_folder *folder);
 enum cache_file_state cache_file_check(const struct cache_folder *folder, const char *name,
                                        struct cache_identity *identity, char why[CACHE_WHY_SIZE]);
@@ -99,6 +108,8 @@ bool cache_file_create(const struct cache_folder *folder, const char *name, char
 bool cache_identity_same_file(const struct cache_identity *a, const struct cache_identity *b);
 bool cache_identity_unchanged(const struct cache_identity *a, const struct cache_identity *b);
 bool cache_identity_of(const char *path, struct cache_identity *identity);
+/* Of the database and all files beside it that start with its name. */
+int64_t cache_folder_bytes(const struct cache_folder *folder);
 void cache_why(char why[CACHE_WHY_SIZE], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -107,6 +118,19 @@ void cache_why(char why[CACHE_WHY_SIZE], const char *format, ...) __attribute__(
  */
 bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],
                           char why[CACHE_WHY_SIZE]);
+
+/* Removes what was set aside, or counts it only; how many. */
+int64_t cache_aside_count(const struct cache_folder *folder, bool remove);
+
+/* ---- turn.c: locks in CACHE_LOCK_NAME, for a moment or while a kernel is compiled --------------------------------- */
+
+#define CACHE_LOCK_MAINTENANCE ((off_t)1 << 62) /* offsets below it are those of keys */
+#define CACHE_LOCK_TRIAL (CACHE_LOCK_MAINTENANCE + 1)
+
+/* The side file, made when absent; -1 when it cannot be had, with the reason. */
+int cache_lock_open(const struct cache_folder *folder, char why[CACHE_WHY_SIZE]);
+/* 0, or an errno: EAGAIN when another descriptor has it. Closing the descriptor unlocks. */
+int cache_lock_try(int fd, off_t offset);
 
 /* ---- sqlite.c --------------------------------------------------------------------------------------------------- */
 
@@ -134,7 +158,11 @@ enum cache_statement {
     CACHE_SQL_DELETE_AUX,
     CACHE_SQL_DELETE_USE,
     CACHE_SQL_OLDEST_WITH_AUX,
+    CACHE_SQL_OLDEST_FOREIGN,
     CACHE_SQL_OLDEST,
+    CACHE_SQL_COUNT_FOREIGN,
+    CACHE_SQL_COUNT_PARTS,
+    CACHE_SQL_PART_BYTES,
     CACHE_SQL_PAGE_COUNT,
     CACHE_SQL_FREE_PAGES,
     CACHE_SQL_PAGE_SIZE,
@@ -160,6 +188,11 @@ struct cache_database {
  */
 int cache_database_open(const struct cache_folder *folder, bool read_only, int busy_ms, struct cache_database *database,
                         char why[CACHE_WHY_SIZE]);
+/* A pack, never written: from its file without locks, or from bytes of sqlite3_malloc, which become the database's. */
+int cache_database_open_pack(const char *path, struct cache_database *database, char why[CACHE_WHY_SIZE]);
+int cache_database_open_bytes(void *bytes, size_t size, struct cache_database *database, char why[CACHE_WHY_SIZE]);
+/* An empty file is filled with empty tables, to become a pack. */
+int cache_database_create_pack(const char *path, struct cache_database *database, char why[CACHE_WHY_SIZE]);
 /* Without a checkpoint the side files stay as they are: for files that are no longer ours to touch. */
 void cache_database_close(struct cache_database *database, bool checkpoint);
 sqlite3_stmt *cache_database_statement(struct cache_database *database, enum cache_statement id, int *error);
@@ -220,19 +253,30 @@ void cache_recency_written(struct cache_recency *recency, bool all);
 
 /* ---- handle.c --------------------------------------------------------------------------------------------------- */
 
+/* How far the passes of one eviction have come. */
+struct cache_eviction {
+    int stage;    /* of evict.c */
+    int64_t from; /* entries used before this have nothing left for this stage */
+};
+
 struct cache_text;
+struct cache_pack;
 
 struct cache {
     pthread_mutex_t mutex;
-    atomic_ullong bad; /* entries that failed their checks */
+    atomic_ullong bad;     /* entries that failed their checks */
+    atomic_ullong evicted; /* entries that had to make room */
     _Atomic(const char *) state;
     struct cache_text *states; /* every state there was, so that a borrowed string stays valid */
 
     char *dir, *path;
-    bool read_only;
+    bool read_only, shared;
     int64_t limit;
+    struct cache_bytes version; /* the part of the key material as it is stored; owned */
     void (*log)(int level, const char *line, void *user);
     void *log_user;
+
+    struct cache_pack *pack; /* of pack.c; NULL: a cache in a folder */
 
     /* Under the mutex. */
     int owner; /* the process that opened the database */
@@ -245,9 +289,15 @@ struct cache {
     unsigned said; /* bits of enum cache_said */
     struct cache_recency recency;
     bool evicting; /* a pass ran out of time above the target */
+    struct cache_eviction eviction;
 };
 
-enum cache_said { CACHE_SAID_READ_ONLY = 1, CACHE_SAID_READ_ERROR = 2, CACHE_SAID_WRITE_ERROR = 4 };
+enum cache_said {
+    CACHE_SAID_READ_ONLY = 1,
+    CACHE_SAID_READ_ERROR = 2,
+    CACHE_SAID_WRITE_ERROR = 4,
+    CACHE_SAID_NO_LOCK = 8
+};
 
 /* Takes the mutex and makes sure of a database. False: the call cannot be served (the mutex is not held). */
 bool cache_enter(struct cache *cache);
@@ -260,12 +310,26 @@ bool cache_reopen_if_moved(struct cache *cache);
 void cache_note_use(struct cache *cache, const struct cache_key *key);
 /* Inside: what an SQLite error means for the caller, after doing what it asks for (set aside, stop writing, say so). */
 enum cache_result cache_failed(struct cache *cache, int error, bool writing, const char *doing);
+/* Inside: true the first time for each bit of enum cache_said. */
+bool cache_say_first(struct cache *cache, enum cache_said what);
 void cache_say(struct cache *cache, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- pack.c ------------------------------------------------------------------------------------------------------- */
+
+/* Opens the database of a pack; false, with the reason, when it is not one or not trusted. */
+bool cache_pack_open_database(struct cache *cache, char why[CACHE_WHY_SIZE]);
+void cache_pack_free(struct cache_pack *pack);
 
 /* ---- evict.c, store.c ------------------------------------------------------------------------------------------- */
 
 /* Inside, after a commit: one pass of bounded time towards the size limit. */
 void cache_evict(struct cache *cache, int64_t keep_id);
+/* Inside: all of it, however long that takes. An SQLite error. */
+int cache_evict_fully(struct cache *cache, int64_t limit);
+/* Inside, after SQLITE_FULL: frees a little where that is possible without room. False: nothing was freed. */
+bool cache_make_room(struct cache *cache);
+/* Inside: removes rows that belong to no entry. An SQLite error. */
+int cache_sweep(struct cache *cache);
 int cache_used_bytes(struct cache_database *database, int64_t *bytes);
 /* Inside: the entry with all its checks. A bad one is removed. */
 enum cache_result cache_read(struct cache *cache, const struct cache_key *key, const struct cache_bytes *material,

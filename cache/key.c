@@ -65,6 +65,17 @@ static uint8_t *put_part(uint8_t *at, const struct cache_key_part *part)
     return at + CACHE_HASH_SIZE;
 }
 
+struct cache_bytes cache_key_part_bytes(const struct cache_key_part *part)
+{
+    struct cache_bytes bytes = {NULL, part_size(part)};
+    uint8_t *data = malloc(bytes.size);
+    if (data) {
+        (void)put_part(data, part);
+    }
+    bytes.data = data;
+    return bytes;
+}
+
 int cache_key_make(const struct cache_key_part *parts, size_t count, struct cache_key *key, uint8_t **material,
                    size_t *material_size)
 {
@@ -128,5 +139,60 @@ bool cache_key_from_hex(const char *hex, struct cache_key *key)
         read.bytes[i] = (uint8_t)(high << 4 | low);
     }
     *key = read;
+    return true;
+}
+
+/* ---- Taking material apart ----------------------------------------------------------------------------------------- */
+
+static bool take(const struct cache_bytes *material, size_t *at, size_t size, const uint8_t **bytes)
+{
+    if (material->size - *at < size) {
+        return false;
+    }
+    *bytes = (const uint8_t *)material->data + *at;
+    *at += size;
+    return true;
+}
+
+static bool take_number(const struct cache_bytes *material, size_t *at, size_t size, uint64_t *number)
+{
+    const uint8_t *bytes = NULL;
+    if (!take(material, at, size, &bytes)) {
+        return false;
+    }
+    *number = 0;
+    for (size_t i = size; i-- > 0;) {
+        *number = *number << 8 | bytes[i];
+    }
+    return true;
+}
+
+bool cache_material_first(const struct cache_bytes *material, size_t *at)
+{
+    const uint8_t *bytes = NULL;
+    uint64_t format = 0, count = 0;
+    *at = 0;
+    return take(material, at, sizeof magic, &bytes) && memcmp(bytes, magic, sizeof magic) == 0 &&
+           take_number(material, at, 4, &format) && format == KEY_FORMAT && take_number(material, at, 4, &count);
+}
+
+bool cache_material_next(const struct cache_bytes *material, size_t *at, struct cache_material_part *part)
+{
+    uint64_t label = 0, form = 0, size = 0;
+    const uint8_t *bytes = NULL;
+    if (!take_number(material, at, 4, &label) || !take(material, at, (size_t)label, &bytes)) {
+        return false;
+    }
+    part->label = (struct cache_bytes){bytes, (size_t)label};
+    if (!take_number(material, at, 1, &form) || !take_number(material, at, 8, &size) || form > FORM_HASHED) {
+        return false;
+    }
+    part->hashed = form == FORM_HASHED;
+    part->size = size;
+    const uint64_t stored = part->hashed ? CACHE_HASH_SIZE : size;
+    if (stored > material->size || !take(material, at, (size_t)stored, &bytes)) {
+        return false;
+    }
+    part->stored = (struct cache_bytes){bytes, (size_t)stored};
     return true;
 }

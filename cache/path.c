@@ -6,9 +6,10 @@
  * The database file is never opened here: closing any descriptor of it would drop the locks that SQLite holds on it in
  * this process.
  */
-#define _GNU_SOURCE /* mknodat, S_ISVTX, struct statfs */
+#define _GNU_SOURCE /* mknodat, O_PATH, S_ISVTX, struct statfs */
 #include "cache/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -100,7 +101,8 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static bool make_folders(char *path, char why[CACHE_WHY_SIZE])
+/* The last one is that of the cache; files made in a shared one belong to its group. */
+static bool make_folders(char *path, bool shared, char why[CACHE_WHY_SIZE])
 {
     for (char *end = path + 1;; end++) {
         if (*end != '/' && *end != '\0') {
@@ -117,6 +119,9 @@ static bool make_folders(char *path, char why[CACHE_WHY_SIZE])
         }
         *end = kept;
         if (kept == '\0') {
+            if (error == 0 && shared) {
+                (void)chmod(path, 02770); /* whatever the umask took away */
+            }
             return true;
         }
     }
@@ -145,19 +150,41 @@ static bool owner_is_trusted(const struct stat *status)
     return status->st_uid == geteuid() || status->st_uid == 0;
 }
 
-static bool folder_is_private(int fd, const char *path, char why[CACHE_WHY_SIZE])
+static bool in_group(gid_t group)
+{
+    gid_t groups[1024];
+    int count = getgroups(1024, groups);
+    bool found = group == getegid();
+    for (int i = 0; i < count && !found; i++) {
+        found = groups[i] == group;
+    }
+    return found;
+}
+
+/* Where a group of ours may write, its members are trusted as the owner is. */
+static bool group_is_trusted(const struct stat *status, bool shared)
+{
+    return shared && (status->st_mode & S_IWGRP) && in_group(status->st_gid);
+}
+
+static mode_t forbidden_bits(const struct stat *status, bool shared)
+{
+    return group_is_trusted(status, shared) ? S_IWOTH : S_IWGRP | S_IWOTH;
+}
+
+static bool folder_is_private(int fd, const char *path, bool shared, char why[CACHE_WHY_SIZE])
 {
     struct stat status, parent;
     if (fstat(fd, &status) != 0 || fstatat(fd, "..", &parent, 0) != 0) {
         cache_why(why, "cannot read the properties of folder %s: %s", path, strerror(errno));
         return false;
     }
-    if (!owner_is_trusted(&status)) {
+    if (!owner_is_trusted(&status) && !group_is_trusted(&status, shared)) {
         cache_why(why, "folder %s belongs to user %lu, this process runs as user %lu; use a folder of its own", path,
                   (unsigned long)status.st_uid, (unsigned long)geteuid());
         return false;
     }
-    if (status.st_mode & (S_IWGRP | S_IWOTH)) {
+    if (status.st_mode & forbidden_bits(&status, shared)) {
         cache_why(why, "folder %s has mode %04o, so that others can write it; run: chmod go-w '%s'", path,
                   (unsigned)(status.st_mode & 07777), path);
         return false;
@@ -186,9 +213,9 @@ static char *real_path_of(int fd, const char *path)
     return real;
 }
 
-static bool fill_in(int fd, const char *path, struct cache_folder *folder, char why[CACHE_WHY_SIZE])
+static bool fill_in(int fd, const char *path, bool shared, struct cache_folder *folder, char why[CACHE_WHY_SIZE])
 {
-    if (!folder_is_private(fd, path, why)) {
+    if (!folder_is_private(fd, path, shared, why)) {
         return false;
     }
     folder->path = real_path_of(fd, path);
@@ -198,12 +225,19 @@ static bool fill_in(int fd, const char *path, struct cache_folder *folder, char 
     }
     struct statfs file_system;
     folder->fd = fd;
+    folder->shared = shared;
     folder->writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
     folder->network = fstatfs(fd, &file_system) == 0 && cache_path_is_network((uint64_t)file_system.f_type);
     return true;
 }
 
 bool cache_folder_open(const char *dir, bool create, struct cache_folder *folder, char why[CACHE_WHY_SIZE])
+{
+    return cache_folder_open_as(dir, create, false, folder, why);
+}
+
+bool cache_folder_open_as(const char *dir, bool create, bool shared, struct cache_folder *folder,
+                          char why[CACHE_WHY_SIZE])
 {
     if (!dir || dir[0] == '\0') {
         cache_why(why, "no folder is known for it; set GDPAJIT_CACHE_DIR");
@@ -217,7 +251,7 @@ bool cache_folder_open(const char *dir, bool create, struct cache_folder *folder
     bool good = false;
     int fd = open_folder(path);
     if (fd < 0 && errno == ENOENT && create) {
-        if (!make_folders(path, why)) {
+        if (!make_folders(path, shared, why)) {
             goto done;
         }
         fd = open_folder(path);
@@ -226,7 +260,7 @@ bool cache_folder_open(const char *dir, bool create, struct cache_folder *folder
         explain_open(path, errno, why);
         goto done;
     }
-    good = fill_in(fd, path, folder, why);
+    good = fill_in(fd, path, shared, folder, why);
     if (!good) {
         (void)close(fd);
     }
@@ -266,12 +300,12 @@ enum cache_file_state cache_file_check(const struct cache_folder *folder, const 
         cache_why(why, "%s/%s is not a regular file; remove it", folder->path, name);
         return CACHE_FILE_REFUSED;
     }
-    if (!owner_is_trusted(&status)) {
+    if (!owner_is_trusted(&status) && !group_is_trusted(&status, folder->shared)) {
         cache_why(why, "%s/%s belongs to user %lu, this process runs as user %lu; use a folder of its own",
                   folder->path, name, (unsigned long)status.st_uid, (unsigned long)geteuid());
         return CACHE_FILE_REFUSED;
     }
-    if (status.st_mode & (S_IWGRP | S_IWOTH)) {
+    if (status.st_mode & forbidden_bits(&status, folder->shared)) {
         cache_why(why, "%s/%s has mode %04o, so that others can write it; run: chmod go-w '%s/%s'", folder->path, name,
                   (unsigned)(status.st_mode & 07777), folder->path, name);
         return CACHE_FILE_REFUSED;
@@ -282,12 +316,19 @@ enum cache_file_state cache_file_check(const struct cache_folder *folder, const 
 
 bool cache_file_create(const struct cache_folder *folder, const char *name, char why[CACHE_WHY_SIZE])
 {
-    if (mknodat(folder->fd, name, S_IFREG | 0600, 0) == 0 || errno == EEXIST) {
+    bool made = mknodat(folder->fd, name, S_IFREG | 0600, 0) == 0;
+    if (made || errno == EEXIST) {
+        if (made && folder->shared) {
+            (void)fchmodat(folder->fd, name, 0660, 0);
+        }
         return true;
     }
     /* Not every file system knows it. To open the file is harmless as long as nobody else can have it open. */
     int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0) {
+        if (folder->shared) {
+            (void)fchmod(fd, 0660);
+        }
         (void)close(fd);
     }
     if (fd >= 0 || errno == EEXIST) {
@@ -316,4 +357,49 @@ bool cache_identity_unchanged(const struct cache_identity *a, const struct cache
 {
     return cache_identity_same_file(a, b) && a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
            a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+int64_t cache_folder_bytes(const struct cache_folder *folder)
+{
+    int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return 0;
+    }
+    int64_t bytes = 0;
+    for (const struct dirent *entry = readdir(entries); entry; entry = readdir(entries)) {
+        struct stat status;
+        if (strncmp(entry->d_name, CACHE_FILE_NAME, sizeof CACHE_FILE_NAME - 1) == 0 &&
+            fstatat(folder->fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+            bytes += (int64_t)status.st_size;
+        }
+    }
+    (void)closedir(entries);
+    return bytes;
+}
+
+bool cache_dir_is_network(const char *dir)
+{
+    char *path = strdup(dir);
+    if (!path) {
+        return false;
+    }
+    int fd;
+    while ((fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == ENOENT) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path) {
+            break;
+        }
+        *slash = '\0';
+    }
+    struct statfs file_system;
+    bool network = fd >= 0 && fstatfs(fd, &file_system) == 0 && cache_path_is_network((uint64_t)file_system.f_type);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(path);
+    return network;
 }

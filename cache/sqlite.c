@@ -94,6 +94,11 @@ static const char *const statement_sql[CACHE_SQL_COUNT] = {
     [CACHE_SQL_DELETE_USE] = "DELETE FROM use WHERE id = ?1",
     [CACHE_SQL_OLDEST_WITH_AUX] = "SELECT u.id, u.sequence FROM use u WHERE u.sequence >= ?1"
                                   " AND EXISTS(SELECT 1 FROM aux a WHERE a.id = u.id) ORDER BY u.sequence LIMIT 8",
+    [CACHE_SQL_OLDEST_FOREIGN] = "SELECT u.id, u.sequence FROM use u JOIN kernel k ON k.id = u.id"
+                                 " WHERE u.sequence >= ?1 AND instr(k.material, ?2) = 0 ORDER BY u.sequence LIMIT 8",
+    [CACHE_SQL_COUNT_FOREIGN] = "SELECT count(*) FROM kernel WHERE instr(material, ?1) = 0",
+    [CACHE_SQL_COUNT_PARTS] = "SELECT count(*) FROM aux",
+    [CACHE_SQL_PART_BYTES] = "SELECT coalesce(sum(length(data)), 0) FROM aux",
     [CACHE_SQL_OLDEST] = "SELECT id, sequence FROM use WHERE id <> ?1 ORDER BY sequence LIMIT 8",
     [CACHE_SQL_PAGE_COUNT] = "PRAGMA page_count",
     [CACHE_SQL_FREE_PAGES] = "PRAGMA freelist_count",
@@ -209,16 +214,17 @@ int cache_database_delete(struct cache_database *database, int64_t id)
 
 /* ---- Open -------------------------------------------------------------------------------------------------------- */
 
-static char *make_uri(const struct cache_folder *folder, bool immutable)
+/* file NULL: the path is that of the file. */
+static char *make_uri(const char *path, const char *file, bool immutable)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-";
     static const char digits[] = "0123456789ABCDEF";
-    char *uri = malloc(3 * strlen(folder->path) + sizeof "file:/" CACHE_FILE_NAME "?immutable=1");
+    char *uri = malloc(3 * strlen(path) + (file ? strlen(file) : 0) + sizeof "file:/?immutable=1");
     if (!uri) {
         return NULL;
     }
     char *at = uri + sprintf(uri, "file:");
-    for (const char *byte = folder->path; *byte; byte++) {
+    for (const char *byte = path; *byte; byte++) {
         if (strchr(plain, *byte)) {
             *at++ = *byte;
         } else {
@@ -227,7 +233,7 @@ static char *make_uri(const struct cache_folder *folder, bool immutable)
             *at++ = digits[(unsigned char)*byte & 15];
         }
     }
-    (void)sprintf(at, "/%s%s", CACHE_FILE_NAME, immutable ? "?immutable=1" : "");
+    (void)sprintf(at, "%s%s%s", file ? "/" : "", file ? file : "", immutable ? "?immutable=1" : "");
     return uri;
 }
 
@@ -262,10 +268,18 @@ static int format_error_is_damage(int error)
     return (error & 0xff) == SQLITE_ERROR ? SQLITE_CORRUPT : error;
 }
 
+static void set_limits(struct cache_database *database, int busy_ms)
+{
+    (void)sqlite3_extended_result_codes(database->handle, 1);
+    (void)sqlite3_busy_timeout(database->handle, busy_ms);
+    (void)sqlite3_limit(database->handle, SQLITE_LIMIT_LENGTH, (int)CACHE_VALUE_MAX + 4096);
+    (void)sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+}
+
 static int open_handle(const struct cache_folder *folder, bool read_only, bool immutable, int busy_ms,
                        struct cache_database *database, char why[CACHE_WHY_SIZE])
 {
-    char *uri = make_uri(folder, immutable);
+    char *uri = make_uri(folder->path, CACHE_FILE_NAME, immutable);
     if (!uri) {
         cache_why(why, "out of memory");
         return SQLITE_NOMEM;
@@ -278,10 +292,7 @@ static int open_handle(const struct cache_folder *folder, bool read_only, bool i
     if (error != SQLITE_OK) {
         return explain(database, error, "cannot open the database", why);
     }
-    (void)sqlite3_extended_result_codes(database->handle, 1);
-    (void)sqlite3_busy_timeout(database->handle, busy_ms);
-    (void)sqlite3_limit(database->handle, SQLITE_LIMIT_LENGTH, (int)CACHE_VALUE_MAX + 4096);
-    (void)sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    set_limits(database, busy_ms);
     /* Before the first read, so that only the rights of the file count. */
     database->read_only = sqlite3_db_readonly(database->handle, "main") != 0;
     database->immutable = immutable;
@@ -480,6 +491,77 @@ int cache_database_open(const struct cache_folder *folder, bool read_only, int b
         cache_database_close(database, false);
     }
     database->identity = identity;
+    return error;
+}
+
+/* ---- Packs: one file, named by its path -------------------------------------------------------------------------- */
+
+static int settle_pack(struct cache_database *database, int error, char why[CACHE_WHY_SIZE])
+{
+    if (explain(database, error, "cannot open the pack", why) == SQLITE_OK) {
+        set_limits(database, CACHE_BUSY_MS);
+        error = explain(database, sqlite3_exec(database->handle, connection_sql, NULL, NULL, NULL),
+                        "cannot set up the connection", why);
+    }
+    return error;
+}
+
+static int check_pack(struct cache_database *database, int error, char why[CACHE_WHY_SIZE])
+{
+    if (error == SQLITE_OK) {
+        database->read_only = true;
+        database->immutable = true;
+        error = check_schema(database, why);
+    }
+    if (error != SQLITE_OK) {
+        cache_database_close(database, false);
+    }
+    return error;
+}
+
+int cache_database_open_pack(const char *path, struct cache_database *database, char why[CACHE_WHY_SIZE])
+{
+    memset(database, 0, sizeof *database);
+    char *uri = make_uri(path, NULL, true);
+    if (!uri) {
+        cache_why(why, "out of memory");
+        return SQLITE_NOMEM;
+    }
+    int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_READONLY;
+    int error = settle_pack(database, sqlite3_open_v2(uri, &database->handle, flags, NULL), why);
+    free(uri);
+    return check_pack(database, error, why);
+}
+
+int cache_database_open_bytes(void *bytes, size_t size, struct cache_database *database, char why[CACHE_WHY_SIZE])
+{
+    memset(database, 0, sizeof *database);
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY;
+    int error = sqlite3_open_v2(":memory:", &database->handle, flags, NULL);
+    if (error == SQLITE_OK) {
+        /* Frees the bytes when it fails, too. */
+        error = sqlite3_deserialize(database->handle, "main", bytes, (sqlite3_int64)size, (sqlite3_int64)size,
+                                    SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+    } else {
+        sqlite3_free(bytes);
+    }
+    return check_pack(database, settle_pack(database, error, why), why);
+}
+
+int cache_database_create_pack(const char *path, struct cache_database *database, char why[CACHE_WHY_SIZE])
+{
+    memset(database, 0, sizeof *database);
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_READWRITE;
+    int error = settle_pack(database, sqlite3_open_v2(path, &database->handle, flags, NULL), why);
+    if (error == SQLITE_OK) {
+        /* Nobody sees the file before it is whole; the rename that shows it comes after a sync. */
+        error = sqlite3_exec(database->handle, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", NULL, NULL, NULL);
+        error = error == SQLITE_OK ? create_schema(database) : error;
+        error = explain(database, error, "cannot make the tables", why);
+    }
+    if (error != SQLITE_OK) {
+        cache_database_close(database, false);
+    }
     return error;
 }
 

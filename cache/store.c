@@ -166,8 +166,8 @@ static void discard(struct cache *cache, const struct cache_key *key, const stru
     cache_key_hex(key, hex);
     bool first = atomic_fetch_add(&cache->bad, 1) == 0;
     bool removable = !cache->database.read_only && !cache->writes_off;
-    cache_say(cache, first ? CACHE_LOG_WARN : CACHE_LOG_INFO, "kernel cache %s: entry %s is not used: %s%s",
-              cache->path, hex, fault, removable ? "; it is removed" : "");
+    cache_say(cache, first ? CACHE_LOG_WARN : CACHE_LOG_INFO, "%s %s: entry %s is not used: %s%s",
+              cache->pack ? "pack" : "kernel cache", cache->path, hex, fault, removable ? "; it is removed" : "");
     int error = removable ? delete_if_bad(cache, key, material, with_aux) : SQLITE_OK;
     if (error != SQLITE_OK) {
         (void)cache_failed(cache, error, true, "remove a bad entry");
@@ -289,26 +289,36 @@ static int insert_rest(struct cache *cache, const struct cache_entry *entry, con
     return error;
 }
 
+/* One transaction. *id is that of the new entry, 0 when it was there already. */
+static int insert(struct cache *cache, const struct cache_entry *entry, const struct packed *packed, int64_t *id)
+{
+    struct cache_database *database = &cache->database;
+    int error = cache_database_begin_write(database, CACHE_BUSY_MS);
+    if (error != SQLITE_OK) {
+        return error;
+    }
+    error = insert_row(cache, entry, packed, id);
+    if (error == SQLITE_OK && (*id != 0 || cache->recency.waiting > 0)) {
+        error = cache_recency_write(&cache->recency, database, false);
+    }
+    if (error == SQLITE_OK && *id != 0) {
+        error = insert_rest(cache, entry, packed, *id);
+        if (error == SQLITE_OK) {
+            error = cache_database_do(database, CACHE_SQL_INSERT_USE, "i", *id);
+        }
+    }
+    return cache_database_end(database, error);
+}
+
 static enum cache_result put_once(struct cache *cache, const struct cache_entry *entry, const struct packed *packed)
 {
     if (!cache_may_write(cache)) {
         return CACHE_UNUSABLE;
     }
-    struct cache_database *database = &cache->database;
     int64_t id = 0;
-    int error = cache_database_begin_write(database, CACHE_BUSY_MS);
-    if (error == SQLITE_OK) {
-        error = insert_row(cache, entry, packed, &id);
-        if (error == SQLITE_OK && (id != 0 || cache->recency.waiting > 0)) {
-            error = cache_recency_write(&cache->recency, database, false);
-        }
-        if (error == SQLITE_OK && id != 0) {
-            error = insert_rest(cache, entry, packed, id);
-            if (error == SQLITE_OK) {
-                error = cache_database_do(database, CACHE_SQL_INSERT_USE, "i", id);
-            }
-        }
-        error = cache_database_end(database, error);
+    int error = insert(cache, entry, packed, &id);
+    if ((error & 0xff) == SQLITE_FULL && cache_make_room(cache)) {
+        error = insert(cache, entry, packed, &id);
     }
     if (error != SQLITE_OK) {
         return cache_failed(cache, error, true, "store a kernel");

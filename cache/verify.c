@@ -180,17 +180,22 @@ static enum cache_result prepare(struct cache *cache, struct candidates *all, in
     return result == CACHE_MEMORY ? CACHE_MEMORY : CACHE_UNUSABLE;
 }
 
-static void sweep(struct cache *cache)
+int cache_sweep(struct cache *cache)
 {
     static const char sql[] = "DELETE FROM code WHERE id NOT IN (SELECT id FROM kernel);"
                               "DELETE FROM aux WHERE id NOT IN (SELECT id FROM kernel);"
                               "DELETE FROM use WHERE id NOT IN (SELECT id FROM kernel);"
                               "INSERT OR IGNORE INTO use(id, sequence, hits) SELECT id, 0, 0 FROM kernel";
+    return run_in_transaction(cache, sql);
+}
+
+static void sweep(struct cache *cache)
+{
     if (!cache_enter(cache)) {
         return;
     }
     if (writable(cache)) {
-        int error = run_in_transaction(cache, sql);
+        int error = cache_sweep(cache);
         if (error != SQLITE_OK) {
             (void)cache_failed(cache, error, true, "sweep the database");
         }

@@ -42,7 +42,7 @@ static gdpa_status generate(const struct template_set *set, const gdpa_spec *spe
     sbuf_addstr(source, "\n");
     if (body_add_named(body, name->text, source) == 0) {
         return fail(why, GDPA_E_INTERNAL, "templates/%s has no entry function called " ENTRY_PLACEHOLDER,
-                    plan_family_template(plan->family));
+                    plan_family_template(spec->pass, plan->family));
     }
     if (source->overflow || name->overflow) {
         return fail(why, GDPA_E_MEMORY, "out of memory for a kernel source of %zu bytes", body->length);

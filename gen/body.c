@@ -123,7 +123,29 @@ enum { PATH_SIZE = 96 };
 static void include_path(const struct assembly *assembly, const struct template_line *line, char path[PATH_SIZE])
 {
     if (file_is(line, "activation.cuh")) {
-        snprintf(path, PATH_SIZE, "activation/%s.cuh", activation_find(assembly->spec->activation)->file);
+        const char *file = activation_find(assembly->spec->activation)->file;
+        snprintf(path, PATH_SIZE, "activation/%s/%s.cuh", plan_family_name(assembly->plan->family), file);
+        if (template_find(assembly->set, path, strlen(path)) == NULL) {
+            snprintf(path, PATH_SIZE, "activation/%s.cuh", file);
+        }
+    } else if (file_is(line, "activation_pair.cuh")) {
+        snprintf(path, PATH_SIZE, "activation/pair/%s.cuh", activation_find(assembly->spec->activation)->file);
+        if (template_find(assembly->set, path, strlen(path)) == NULL) {
+            snprintf(path, PATH_SIZE, "activation/pair.cuh");
+        }
+    } else if (file_is(line, "packed_pair.cuh")) {
+        snprintf(path, PATH_SIZE, "activation/packed_pair/%s.cuh", activation_find(assembly->spec->activation)->file);
+        if (template_find(assembly->set, path, strlen(path)) == NULL) {
+            snprintf(path, PATH_SIZE, "activation/packed_pair.cuh");
+        }
+    } else if (file_is(line, "wgmma_queries.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_m);
+    } else if (file_is(line, "wgmma_depth.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->depth_columns);
+    } else if (file_is(line, "wgmma_share.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->share_columns);
+    } else if (file_is(line, "wgmma_dq_keys.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->dq_keys);
     } else if (file_is(line, "wgmma_keys.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n);
     } else if (file_is(line, "wgmma_half_keys.cuh")) {
@@ -206,9 +228,10 @@ static gdpa_status splice(struct assembly *assembly, const char *path, int depth
 gdpa_status body_assemble(const struct template_set *set, const gdpa_spec *normalised, const struct kernel_plan *plan,
                           struct sbuf *body, struct sbuf *why)
 {
-    const char *entry = plan_family_template(plan->family);
+    const char *entry = plan_family_template(normalised->pass, plan->family);
     if (entry == NULL) {
-        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; there is none of that number", (int)plan->family);
+        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; there is none of that number for the pass",
+                    (int)plan->family);
     }
     struct assembly assembly = {.set = set, .spec = normalised, .plan = plan, .body = body, .why = why};
     evaluate_options(normalised, plan, assembly.values);
@@ -225,13 +248,21 @@ static bool is_word_character(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Whether the placeholder ends there, or with the suffix of the second kernel. */
+static bool is_entry_end(const char *after)
+{
+    const size_t suffix = strlen(SECOND_ENTRY_SUFFIX);
+    return !is_word_character(*after) ||
+           (strncmp(after, SECOND_ENTRY_SUFFIX, suffix) == 0 && !is_word_character(after[suffix]));
+}
+
 size_t body_add_named(const struct sbuf *body, const char *name, struct sbuf *source)
 {
     const size_t length = strlen(ENTRY_PLACEHOLDER);
     const char *from = body->text;
     size_t count = 0;
     for (const char *at = strstr(from, ENTRY_PLACEHOLDER); at != NULL; at = strstr(at + length, ENTRY_PLACEHOLDER)) {
-        if ((at > body->text && is_word_character(at[-1])) || is_word_character(at[length])) {
+        if ((at > body->text && is_word_character(at[-1])) || !is_entry_end(at + length)) {
             continue;
         }
         sbuf_add(source, from, (size_t)(at - from));

@@ -9,6 +9,9 @@
 
 #define ENTRY_PLACEHOLDER "gdpa_kernel_entry"
 
+/* The second kernel of a backward pass is called as the first one, with this behind it. */
+#define SECOND_ENTRY_SUFFIX "_dq"
+
 gdpa_status body_assemble(const struct template_set *set, const gdpa_spec *normalised, const struct kernel_plan *plan,
                           struct sbuf *body, struct sbuf *why);
 

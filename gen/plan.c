@@ -10,15 +10,16 @@
 
 enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 1024 };
 
-/* Fastest first; the last one runs everything. */
-static const struct plan_family *const families[] = {&plan_sm90, &plan_portable};
+/* Of each pass the fastest first; its last one runs everything. */
+static const struct plan_family *const families[] = {&plan_sm90, &plan_portable, &plan_bwd_sm90, &plan_bwd_portable};
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 
-static const struct plan_family *family_find(int32_t number)
+static const struct plan_family *family_find(int32_t pass, int32_t number)
 {
     for (size_t i = 0; i < FAMILY_COUNT; ++i) {
-        if (families[i]->number == number) {
-            return families[i];
+        const struct plan_family *family = families[i];
+        if (family != NULL && family->pass == pass && family->number == number) {
+            return family;
         }
     }
     return NULL;
@@ -26,13 +27,13 @@ static const struct plan_family *family_find(int32_t number)
 
 const char *plan_family_name(int32_t family)
 {
-    const struct plan_family *found = family_find(family);
+    const struct plan_family *found = family_find(GDPA_PASS_FORWARD, family); /* every family has a forward */
     return found != NULL ? found->name : NULL;
 }
 
-const char *plan_family_template(int32_t family)
+const char *plan_family_template(int32_t pass, int32_t family)
 {
-    const struct plan_family *found = family_find(family);
+    const struct plan_family *found = family_find(pass, family);
     return found != NULL ? found->entry : NULL;
 }
 
@@ -43,23 +44,19 @@ int32_t plan_padded_dim(int32_t dim)
 
 int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *plan)
 {
-    const struct plan_family *family = family_find(plan->family);
+    const struct plan_family *family = family_find(normalised->pass, plan->family);
     return family != NULL ? family->smem_bytes(normalised, plan) : 0;
+}
+
+int32_t plan_second_rows(const struct kernel_plan *plan)
+{
+    return plan->dq_rows > 0 ? plan->dq_rows : plan->block_m;
 }
 
 int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan)
 {
-    const struct plan_family *family = family_find(plan->family);
+    const struct plan_family *family = family_find(normalised->pass, plan->family);
     return family != NULL ? family->registers(normalised, plan) : 0;
-}
-
-gdpa_status plan_supports(const gdpa_spec *normalised, struct sbuf *why)
-{
-    if (normalised->pass == GDPA_PASS_BACKWARD) {
-        return fail(why, GDPA_E_UNSUPPORTED,
-                    "pass is bwd, and libgdpajit " GDPA_VERSION_STRING " has no backward kernels; supported is fwd");
-    }
-    return GDPA_OK;
 }
 
 static gdpa_status arch_of(const gdpa_spec *spec, const struct arch_row **arch, struct sbuf *why)
@@ -72,13 +69,16 @@ static gdpa_status arch_of(const gdpa_spec *spec, const struct arch_row **arch, 
 static const struct plan_family *fastest_family(const gdpa_spec *spec, struct sbuf *reasons)
 {
     for (size_t i = 0; i < FAMILY_COUNT; ++i) {
+        if (families[i]->pass != spec->pass) {
+            continue;
+        }
         const char *refusal = families[i]->refusal(spec);
         if (refusal == NULL) {
             return families[i];
         }
         sbuf_addf(reasons, "reason: not family %s: %s\n", families[i]->name, refusal);
     }
-    return &plan_portable;
+    return spec->pass == GDPA_PASS_BACKWARD ? &plan_bwd_portable : &plan_portable;
 }
 
 int32_t plan_auto_family(const gdpa_spec *spec)
@@ -90,7 +90,12 @@ static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family
                                  struct sbuf *why)
 {
     bool is_auto = spec->family == GDPA_FAMILY_AUTO;
-    *family = is_auto ? fastest_family(spec, reasons) : family_find(spec->family);
+    *family = is_auto ? fastest_family(spec, reasons) : family_find(spec->pass, spec->family);
+    if (*family == NULL) {
+        return fail(why, GDPA_E_UNSUPPORTED,
+                    "family %s has no kernels for the backward; leave family out, or take portable",
+                    plan_family_name(spec->family));
+    }
     const char *refusal = (*family)->refusal(spec);
     if (refusal != NULL) {
         return fail(why, GDPA_E_UNSUPPORTED, "family %s cannot run this: %s; leave family out, or take portable",
@@ -103,7 +108,6 @@ static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family
 gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch;
-    TRY(plan_supports(normalised, why));
     TRY(arch_of(normalised, &arch, why));
     struct kernel_plan made = {0};
     const struct plan_family *family;
@@ -173,7 +177,7 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
 {
     const struct arch_row *arch;
     TRY(arch_of(normalised, &arch, why));
-    const struct plan_family *family = family_find(plan->family);
+    const struct plan_family *family = family_find(normalised->pass, plan->family);
     if (family == NULL) {
         return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal are portable (%d) and sm90 (%d)",
                     plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90);
@@ -190,8 +194,10 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
 static const struct {
     const char *name;
     size_t offset;
+    bool always; /* else where it is not 0 */
 } plan_fields[] = {
-#define PLAN_FIELD(field) {#field, offsetof(struct kernel_plan, field)},
+#define PLAN_FIELD(field) {#field, offsetof(struct kernel_plan, field), true},
+#define PASS_FIELD(field) {#field, offsetof(struct kernel_plan, field), false},
 #include "gen/plan_fields.def"
 #undef PLAN_FIELD
 };
@@ -201,7 +207,9 @@ static void print_fields(const struct kernel_plan *plan, const char *before, con
     for (size_t i = 0; i < sizeof(plan_fields) / sizeof(plan_fields[0]); ++i) {
         int32_t value;
         memcpy(&value, (const unsigned char *)plan + plan_fields[i].offset, sizeof(value));
-        sbuf_addf(text, "%s%s%s%d", before, plan_fields[i].name, between, value);
+        if (plan_fields[i].always || value != 0) {
+            sbuf_addf(text, "%s%s%s%d", before, plan_fields[i].name, between, value);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * Plans: which kernel template runs a spec, with which tile sizes, and why. Pure arithmetic; one file a kernel family
- * (plan_portable.c: mma.sync, sm_80 and later; plan_sm90.c: wgmma and TMA, sm_90a).
+ * and pass (plan_portable.c, plan_bwd_portable.c: mma.sync, sm_80 and later; plan_sm90.c: wgmma and TMA, sm_90a).
  */
 #ifndef GDPA_GEN_PLAN_H
 #define GDPA_GEN_PLAN_H
@@ -8,14 +8,14 @@
 #include "gen/spec.h"
 
 enum kernel_family {
-    KERNEL_FAMILY_PORTABLE = GDPA_FAMILY_PORTABLE, /* templates/fwd_portable.cuh */
-    KERNEL_FAMILY_SM90 = GDPA_FAMILY_SM90,         /* templates/fwd_sm90.cuh */
+    KERNEL_FAMILY_PORTABLE = GDPA_FAMILY_PORTABLE, /* templates/fwd_portable.cuh, bwd_portable.cuh */
+    KERNEL_FAMILY_SM90 = GDPA_FAMILY_SM90,         /* templates/fwd_sm90.cuh, bwd_sm90.cuh */
 };
 
 struct kernel_plan {
     int32_t family;  /* enum kernel_family */
-    int32_t block_m; /* query rows a block */
-    int32_t block_n; /* keys a tile */
+    int32_t block_m; /* query rows a block; backward: a step of a block */
+    int32_t block_n; /* keys a tile; backward: a block */
     int32_t warps;   /* a block; portable: each owns block_m / warps query rows; sm90: 4 of them feed the others */
     int32_t stages;  /* key/value tiles in shared memory at a time */
     int32_t q_in_registers; /* 1: Q fragments are loaded once; 0: re-read from shared memory for each key tile */
@@ -28,10 +28,20 @@ struct kernel_plan {
     int32_t value_columns;      /* head_dim_v rounded up to a width of wgmma */
     int32_t producer_registers; /* a thread, after setmaxnreg */
     int32_t consumer_registers;
+    /* Backward only; 0 in the forward. */
+    int32_t slice_m;       /* portable: query rows whose scores a warp holds at a time */
+    int32_t column_parts;  /* portable: warps that share keys and divide the columns of dK and dV among them */
+    int32_t dq_threads;    /* of a block of the second kernel */
+    int32_t dq_smem_bytes; /* dynamic shared memory of the same */
+    int32_t depth_columns; /* sm90: head_dim rounded up to a width of wgmma */
+    int32_t share_columns; /* sm90: columns of dQ that one of the two consumer warpgroups makes */
+    /* Second kernel of a deterministic pass of sm90; 0 elsewhere, where it owns block_m query rows, in tiles of slice_n keys. */
+    int32_t dq_rows;       /* query rows of a block, which loops over such tiles */
+    int32_t dq_keys;       /* keys a tile, slice_n of which are graded and multiplied at a time */
+    int32_t dq_key_stages; /* key and value tiles in shared memory at a time */
+    int32_t dq_producer_registers; /* a thread, after setmaxnreg */
+    int32_t dq_consumer_registers;
 };
-
-/* Whether this version has kernels for the pass of a spec, for any arch: GDPA_OK or GDPA_E_UNSUPPORTED. */
-gdpa_status plan_supports(const gdpa_spec *normalised, struct sbuf *why);
 
 /* The family that `auto` stands for, of a spec with an arch. */
 int32_t plan_auto_family(const gdpa_spec *spec);
@@ -48,15 +58,20 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
 /* Dynamic shared memory of a plan, from block_m, block_n and stages. */
 int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *plan);
 
+/* Query rows of a tile of the second kernel of a backward. */
+int32_t plan_second_rows(const struct kernel_plan *plan);
+
 /* About how many registers a thread needs; more than 255 will spill. */
 int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan);
 
 /* A head dim as the tiles hold it: columns up to a multiple of 32, in chunks of 64 where that divides, else of 32. */
 int32_t plan_padded_dim(int32_t dim);
 
-/* "portable" and "fwd_portable.cuh". NULL for a number that is none. */
+/* "portable". NULL for a number that is none. */
 const char *plan_family_name(int32_t family);
-const char *plan_family_template(int32_t family);
+
+/* "fwd_portable.cuh". NULL where the family has no kernel for the pass. */
+const char *plan_family_template(int32_t pass, int32_t family);
 
 /* "block_m: 128" lines, then the reasons. */
 gdpa_status plan_print(const gdpa_spec *normalised, struct sbuf *text, struct sbuf *why);

@@ -1,12 +1,15 @@
 /*
- * What plan.c asks of a kernel family. A new family is a file plan_<name>.c with these functions and a row in plan.c.
+ * What plan.c asks of a kernel family. A new family is a file plan_<name>.c with these functions and a row in plan.c, and so is
+ * a pass of one that is there.
  */
 #ifndef GDPA_GEN_PLAN_FAMILY_H
 #define GDPA_GEN_PLAN_FAMILY_H
 
 #include "gen/plan.h"
+#include "gen/tables.h"
 
 struct plan_family {
+    int32_t pass;   /* gdpa_pass: a family has one of these structs for each pass it can run */
     int32_t number; /* enum kernel_family */
     const char *name;
     const char *entry; /* template with the entry function */
@@ -23,6 +26,13 @@ struct plan_family {
 
 extern const struct plan_family plan_portable;
 extern const struct plan_family plan_sm90;
+extern const struct plan_family plan_bwd_portable;
+extern const struct plan_family plan_bwd_sm90;
+
+/* The second kernel of a backward pass, but for that of a deterministic one of sm90 (plan_bwd_portable.c): its fields, once block_m and block_n are chosen. */
+void plan_choose_second(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
+                        struct sbuf *reasons);
+gdpa_status plan_check_second(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why);
 
 /* Shared memory that each resident block costs beyond what it asks for, on every arch of the table. */
 enum { SMEM_RESERVED_BYTES = 1024 };

@@ -170,6 +170,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
 }
 
 const struct plan_family plan_portable = {
+    .pass = GDPA_PASS_FORWARD,
     .number = KERNEL_FAMILY_PORTABLE,
     .name = "portable",
     .entry = "fwd_portable.cuh",

@@ -210,6 +210,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
 }
 
 const struct plan_family plan_sm90 = {
+    .pass = GDPA_PASS_FORWARD,
     .number = KERNEL_FAMILY_SM90,
     .name = "sm90",
     .entry = "fwd_sm90.cuh",

@@ -172,10 +172,9 @@ gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec 
     copy.out_dtype = value_or(copy.out_dtype, copy.dtype);
     copy.layout_q = value_or(copy.layout_q, GDPA_LAYOUT_DENSE);
     copy.layout_k = value_or(copy.layout_k, GDPA_LAYOUT_DENSE);
-    copy.schedule = value_or(copy.schedule, GDPA_SCHEDULE_AUTO);
+    copy.schedule = GDPA_SCHEDULE_AUTO; /* no kernel has another one */
     normalise_family(&copy);
     if (copy.pass == GDPA_PASS_FORWARD) {
-        copy.schedule = GDPA_SCHEDULE_AUTO;
         copy.deterministic = 0;
     }
     normalise_band(&copy);

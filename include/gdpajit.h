@@ -103,9 +103,11 @@ struct CUstream_st;
     X(GDPA_E_MEMORY, -5, "out of host memory")                                                                         \
     X(GDPA_E_NO_DRIVER, -10, "no usable CUDA driver or GPU")                                                           \
     X(GDPA_E_DRIVER, -11, "the CUDA driver reported an error")                                                         \
+    X(GDPA_E_CAPTURE, -12, "the kernel is not loaded, and the stream captures")                                        \
     X(GDPA_E_NO_COMPILER, -20, "no usable NVRTC library was found")                                                    \
     X(GDPA_E_COMPILE, -21, "NVRTC could not compile the kernel")                                                       \
     X(GDPA_E_NOT_READY, -22, "the kernel is not compiled and the mode forbids compiling it")                           \
+    X(GDPA_E_TIMEOUT, -23, "not done within the time given")                                                           \
     X(GDPA_E_CACHE, -30, "the kernel cache cannot be used as asked")                                                   \
     X(GDPA_E_NOT_FOUND, -31, "no such entry")                                                                          \
     X(GDPA_E_BUFFER, -32, "the caller's buffer is too small")                                                          \
@@ -223,7 +225,7 @@ typedef struct gdpa_spec {
     int32_t head_dim;      /* D of q and k: a multiple of 8 from 8 to 256. Required */
     int32_t head_dim_v;    /* Dv of v and o: likewise; 0: head_dim */
     int32_t dtype;         /* gdpa_dtype of q, k, v */
-    int32_t out_dtype;     /* gdpa_dtype of o */
+    int32_t out_dtype;     /* gdpa_dtype of o; backward: of dq, dk and dv */
     int32_t activation;    /* gdpa_activation. Required */
     int32_t causal;        /* 0 or 1 */
     int32_t window_left;   /* keys to the left of the aligned position, that position itself not counted */
@@ -232,7 +234,7 @@ typedef struct gdpa_spec {
     int32_t layout_q;      /* gdpa_layout of q and o */
     int32_t layout_k;      /* gdpa_layout of k and v */
     int32_t schedule;      /* gdpa_schedule */
-    int32_t deterministic; /* 0 or 1: the same bits on every run; the forward always is */
+    int32_t deterministic; /* 0 or 1: the same bits on every run, at some cost; the forward always is */
     int32_t unaligned;     /* 1: data and strides need only element alignment; slower */
     int32_t family;        /* gdpa_family */
 } gdpa_spec;
@@ -300,6 +302,7 @@ typedef struct gdpa_tensor {
 #define GDPA_ARGS_SCALE 0x1u
 #define GDPA_ARGS_OUT_SCALE 0x2u
 #define GDPA_ARGS_ACTIVATION_PARAM 0x4u
+#define GDPA_ARGS_ACCUMULATE 0x8u /* gradients are added to dq, dk and dv; out_dtype must be fp32 */
 
 /*
  * Lengths and offsets of jagged tensors live on the device and are never read by the host. Sequence b has the rows
@@ -322,7 +325,7 @@ typedef struct gdpa_args {
     int64_t total_q;      /* jagged q: rows of q and o */
     int64_t total_k;      /* jagged k: rows of k and v */
     int64_t max_seqlen_q; /* jagged q: an upper bound of the lengths, or 0: unknown. Too small a bound loses rows */
-    int64_t max_seqlen_k; /* jagged k: likewise; a hint only */
+    int64_t max_seqlen_k; /* jagged k: likewise; the forward takes it as a hint only */
     const int32_t *cu_seqlens_q; /* device, int32 [batch+1]; jagged q only */
     const int32_t *cu_seqlens_k; /* device, int32 [batch+1]; jagged k only */
     const int32_t *seqused_q;    /* device, int32 [batch], or NULL */
@@ -331,6 +334,11 @@ typedef struct gdpa_args {
     float scale;            /* inside the activation; 1 unless GDPA_ARGS_SCALE is set */
     float out_scale;        /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
     float activation_param; /* leaky_relu: slope, elu: alpha; their defaults unless GDPA_ARGS_ACTIVATION_PARAM is set */
+    /* Backward only; o is not used there. A gradient whose data is NULL is not wanted, and costs nothing. */
+    gdpa_tensor dout; /* gradient of o, laid out like it, of the input type */
+    gdpa_tensor dq;   /* gradients of q, k and v, laid out like them, of spec.out_dtype; written */
+    gdpa_tensor dk;
+    gdpa_tensor dv;
 } gdpa_args;
 
 #ifdef __cplusplus
@@ -375,6 +383,13 @@ typedef enum gdpa_mode {
     GDPA_MODE_OFF = 4       /* no disk at all */
 } gdpa_mode;
 
+/* What the first launch of a kernel does when its stream captures: loading is no stream operation. */
+typedef enum gdpa_capture {
+    GDPA_CAPTURE_DEFAULT = 0, /* GDPAJIT_CAPTURE, else relaxed */
+    GDPA_CAPTURE_RELAXED = 1, /* load, in the relaxed capture mode of the thread; the capture goes on */
+    GDPA_CAPTURE_STRICT = 2   /* GDPA_E_CAPTURE: captures are to hold no surprise; gdpa_kernel_prepare comes before */
+} gdpa_capture;
+
 typedef struct gdpa_ctx_options {
     size_t size;              /* sizeof(gdpa_ctx_options), set by GDPA_CTX_OPTIONS_INIT */
     const char *cache_dir;    /* NULL: GDPAJIT_CACHE_DIR, XDG_CACHE_HOME/gdpajit, HOME/.cache/gdpajit */
@@ -383,8 +398,14 @@ typedef struct gdpa_ctx_options {
     gdpa_allocator allocator; /* all zero: malloc and free */
     gdpa_log_fn log;          /* NULL: lines to stderr */
     void *log_user;
-    int32_t log_level; /* gdpa_log_level */
-    int32_t mode;      /* gdpa_mode */
+    int32_t log_level;         /* gdpa_log_level */
+    int32_t mode;              /* gdpa_mode */
+    int64_t cache_limit_bytes; /* 0: GDPAJIT_CACHE_LIMIT, else 1 GiB; negative: no limit */
+    int32_t cache_wait_s;      /* for another process that compiles it: 0: GDPAJIT_CACHE_WAIT, else 120; -1: none */
+    int32_t capture;           /* gdpa_capture */
+    int32_t jobs;              /* compiles at a time; 0: GDPAJIT_JOBS, else by processors and memory */
+    const char *packs;         /* packs to look in before the cache, see gdpa_pack_write; NULL: GDPAJIT_PACKS */
+    const char *trace; /* file that gets a line for each spec that is asked for; NULL: GDPAJIT_TRACE, else none */
 } gdpa_ctx_options;
 
 #ifdef __cplusplus
@@ -403,17 +424,35 @@ typedef struct gdpa_ctx_options {
  */
 GDPA_API gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx);
 
-/* Destroys a context once no kernel of it is referenced any more. No launch of it may be running in another thread. */
+/*
+ * Destroys a context once no kernel or request of it is referenced any more. Waits for workers that are in the middle of
+ * a kernel; requests that were not begun fail. No launch of it may be running in another thread.
+ */
 GDPA_API void gdpa_ctx_destroy(gdpa_ctx *ctx);
 
 /* A context with default options, made on first use and never destroyed; optional, for scripts. Since 0.1. */
 GDPA_API gdpa_status gdpa_ctx_default(gdpa_ctx **ctx);
+
+/*
+ * Unloads every kernel that nobody holds from the driver, which frees its device memory; it is loaded again when it is
+ * launched again. *unloaded may be NULL. No launch of the context may be running in another thread, no stream may
+ * capture, and graphs with launches of kernels that are not held must not be replayed any more. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_ctx_trim(gdpa_ctx *ctx, int64_t *unloaded);
+
+/*
+ * After cudaDeviceReset, cuDevicePrimaryCtxReset or the end of a CUDA context: forgets what the driver gave to this
+ * context, without giving it back. Kernels, held ones too, are loaded again at their next launch. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_ctx_reset(gdpa_ctx *ctx);
 
 /* Counters since the context was made. */
 typedef struct gdpa_stats {
     size_t size;
     uint64_t memory_hits, disk_hits, compiles, compile_failures, waits, bad_entries, launches;
     uint64_t generate_ns, compile_ns, load_ns; /* summed */
+    uint64_t process_waits;                    /* for a kernel that another process compiled; `waits`: another thread */
+    uint64_t evictions;                        /* entries of the disk cache that had to make room */
 } gdpa_stats;
 GDPA_API gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats);
 
@@ -432,8 +471,8 @@ typedef struct gdpa_kernel gdpa_kernel;
 
 /*
  * Finds or makes the kernel of a spec: memory, disk, then NVRTC (which may take some hundred ms). One compile a key,
- * however many threads ask. With spec->arch 0 the architecture is that of the context current on the calling thread,
- * else of device 0. No device is needed when arch is given. The caller releases *kernel.
+ * however many threads, and processes with the same cache, ask. With spec->arch 0 the architecture is that of the context
+ * current on the calling thread, else of device 0. No device is needed when arch is given. The caller releases *kernel.
  * Returns what gdpa_spec_check returns, GDPA_E_NO_DRIVER (arch 0 and no GPU), GDPA_E_NO_COMPILER, GDPA_E_COMPILE,
  * GDPA_E_NOT_READY. Since 0.1.
  */
@@ -442,24 +481,48 @@ GDPA_API gdpa_kernel *gdpa_kernel_retain(gdpa_kernel *kernel);
 GDPA_API void gdpa_kernel_release(gdpa_kernel *kernel);
 
 /*
+ * The same by a worker of the context: starts at once and returns. The spec is checked here, and an arch of 0 decided
+ * here. The caller releases *request, at any time: what is being made is not disturbed.
+ * Returns GDPA_E_MEMORY, GDPA_E_NO_DRIVER (arch 0 and no GPU) and what gdpa_spec_check returns. Since 0.1.
+ */
+typedef struct gdpa_request gdpa_request;
+GDPA_API gdpa_status gdpa_kernel_get_async(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_request **request);
+
+/*
+ * Waits for the kernel of a request, up to timeout_ms (0: looks; negative: as long as it takes), from any number of
+ * threads. Each success gives a reference that the caller releases. Returns GDPA_E_TIMEOUT while it is being made,
+ * else what gdpa_kernel_get returns, with the same text for all who ask. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_request_wait(gdpa_request *request, int64_t timeout_ms, gdpa_kernel **kernel);
+GDPA_API void gdpa_request_release(gdpa_request *request);
+
+/*
+ * Has a kernel made in the background, so that a later gdpa_kernel_get finds it or waits for the rest of it. Failures
+ * are told to whoever asks for it later. Returns what gdpa_kernel_get_async returns. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_prefetch(gdpa_ctx *ctx, const gdpa_spec *spec);
+
+/*
  * Loads the kernel into the driver so that the first launch does no lazy work. Optional; gdpa_launch does it otherwise.
  * Returns GDPA_E_NO_DRIVER, GDPA_E_DRIVER. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
 
 /*
- * Device bytes that a launch with these arguments needs, from the host's maxima alone; 0 for every forward kernel.
- * The workspace needs no initialisation and is aligned to 256 bytes. Returns what gdpa_launch returns for bad
- * arguments. Since 0.1.
+ * Device bytes that a launch with these arguments needs, from the host's maxima alone; 0 for every forward kernel. A
+ * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
+ * rounded up to 16), or needs nothing: with spec.deterministic, without dq, or where the keys of every sequence are
+ * known to fit one tile (short seqlen_k or max_seqlen_k). The workspace needs no initialisation and is aligned to 256
+ * bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
 
 /*
- * Queues the kernel on the stream: checks the arguments, packs them, launches. No compile, no allocation, no
+ * Queues the kernel on the stream (a backward is up to two kernels and a fill of the workspace): checks the arguments, packs them, launches. No compile, no allocation, no
  * synchronisation, no environment, no lock (after the first launch of a kernel); capturable in a CUDA graph, and a
  * captured launch may be replayed after the offsets and lengths on the device changed within the same maxima.
  * Nothing is launched, and nothing written, when it fails. An empty problem succeeds without a launch.
- * Returns GDPA_E_ARGUMENT, GDPA_E_VERSION, GDPA_E_WORKSPACE, GDPA_E_NO_DRIVER, GDPA_E_DRIVER. Since 0.1.
+ * Returns GDPA_E_ARGUMENT, GDPA_E_VERSION, GDPA_E_WORKSPACE, GDPA_E_NO_DRIVER, GDPA_E_DRIVER, GDPA_E_CAPTURE. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
                                  struct CUstream_st *stream);
@@ -470,6 +533,29 @@ GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, voi
  */
 GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
                                   struct CUstream_st *stream);
+
+/*
+ * The gradients of q, k and v from q, k, v and the gradient of o, in one call:
+ *
+ *     dV = out_scale * P^T dO          dS[i,j] = out_scale * scale * M[i,j] * f'(S[i,j]) * <dO_i, v_j>
+ *     dQ = dS K                        dK = dS^T Q        summed over the query heads of a kv head
+ *
+ * P and dS are rounded to the input type, sums are fp32, with one final rounding. Any of dq, dk and dv may be left out;
+ * none of them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
+ * spec->pass is bwd or default: the spec of the forward does. spec->unaligned is set by itself where the tensors need it.
+ * The workspace has gdpa_backward_workspace_size bytes and may be NULL when that is 0. With spec->deterministic every run
+ * gives the same bits; else the order of the fp32 sums of dq may differ, but where no workspace is needed.
+ * Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
+                                   size_t workspace_bytes, struct CUstream_st *stream);
+
+/*
+ * gdpa_workspace_size for gdpa_backward: finds or makes the same kernel. With spec->arch 0 the device is the one that
+ * gdpa_kernel_get takes. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
+                                                  size_t *bytes);
 
 /* What a kernel is; strings live as long as the kernel. */
 typedef struct gdpa_kernel_info {
@@ -533,18 +619,77 @@ typedef struct gdpa_cache_summary {
     const char *path;  /* of the database; "" when there is none. Lives as long as the context */
     const char *state; /* "read-write", "read-only" or why there is none */
     int64_t entries, bytes, limit_bytes;
+    int64_t foreign_entries; /* made by another version of this library */
+    int64_t part_bytes;      /* of sources, PTX, logs and plans, which go first when there is too much */
+    int64_t file_bytes;      /* on the disk, with log and files set aside */
+    int64_t set_aside;       /* damaged databases, renamed and kept for a look */
+    int32_t network;         /* 1: on a file system that machines share */
+    int32_t locks; /* 1: processes wait for each other's compiles; 0: they cannot here; -1: nothing can be stored */
 } gdpa_cache_summary;
 
-/* All four return GDPA_E_CACHE when there is no usable cache, with the reason. Since 0.1. */
+typedef struct gdpa_cache_gc_report {
+    size_t size;
+    int64_t entries, parts, set_aside; /* removed: entries; their sources, PTX, logs, plans; damaged databases */
+    int64_t bytes_before, bytes_after; /* on the disk */
+} gdpa_cache_gc_report;
+
+/* All of these return GDPA_E_CACHE when there is no usable cache, with the reason. Since 0.1. */
 GDPA_API gdpa_status gdpa_cache_list(gdpa_ctx *ctx, gdpa_cache_fn visit, void *user);
 GDPA_API gdpa_status gdpa_cache_describe(gdpa_ctx *ctx, gdpa_cache_summary *summary);
 /* Re-checks every entry (hashes, key material, code format); removes bad ones. Counts may be NULL. */
 GDPA_API gdpa_status gdpa_cache_verify(gdpa_ctx *ctx, int64_t *good, int64_t *bad);
+/*
+ * Does at once what stores do in small steps: evicts above limit_bytes (0: the limit of the context) down to 80 % of it,
+ * removes what belongs to no entry, gives free space back to the file system. report may be NULL.
+ */
+GDPA_API gdpa_status gdpa_cache_gc(gdpa_ctx *ctx, int64_t limit_bytes, gdpa_cache_gc_report *report);
 /* Removes one entry by key, or all when key is NULL. *removed may be NULL. GDPA_E_NOT_FOUND for an unknown key. */
 GDPA_API gdpa_status gdpa_cache_remove(gdpa_ctx *ctx, const char *key, int64_t *removed);
 /* Copies an artifact of a stored entry, by key or unique prefix of key or name. Buffer rules of gdpa_kernel_artifact. */
 GDPA_API gdpa_status gdpa_cache_artifact(gdpa_ctx *ctx, const char *key, gdpa_artifact what, void *data,
                                          size_t capacity, size_t *length);
+
+/*
+ * Why a kernel would be compiled: "name: value" lines on what it is looked for by, which file has it ("found: no"),
+ * the nearest entry of the cache, and the parts of the key that differ ("different: nvrtc: here 13.0; there 12.8").
+ * Compiles and launches nothing. Same buffer rules as gdpa_spec_format. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_cache_why(gdpa_ctx *ctx, const gdpa_spec *spec, char *text, size_t capacity, size_t *length);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Packs: single files of compiled kernels, searched before the cache and never written again
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * gdpa_ctx_options.packs and GDPAJIT_PACKS name files, folders (their *.pack files in the order of their names) and
+ * files with their hash (FILE@sha256:HEX), separated by colons. The first pack that has a kernel wins, then the cache.
+ * A pack must belong to root or to this user and be writable by nobody else, or be named with its SHA-256. A pack that
+ * cannot be used is a warning.
+ */
+typedef struct gdpa_pack_report {
+    size_t size;
+    int64_t entries;   /* in the pack, good ones */
+    int64_t bad;       /* that failed their checks, and were left out */
+    int64_t present;   /* that the cache has as well */
+    int64_t different; /* of these, with other code: the pack's is used, being searched first */
+    int64_t stored;    /* new to the cache */
+    int64_t bytes;     /* of the file */
+    char sha256[72];   /* 64 hex digits: of the file */
+} gdpa_pack_report;
+
+/*
+ * Writes the entries of the cache with these keys (NULL: all) into a pack, which replaces what has that name at once
+ * and whole. With code_only sources, PTX, logs and plans are left out. report may be NULL.
+ * Returns GDPA_E_CACHE, GDPA_E_NOT_FOUND for a key that is not there. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *keys, size_t key_count,
+                                     int code_only, gdpa_pack_report *report);
+
+/*
+ * Checks a pack ("FILE" or "FILE@sha256:HEX") against its hashes and against the cache and, with store, puts what is
+ * new into the cache. report may be NULL. Returns GDPA_E_CACHE with the reason when it cannot be used. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_pack_read(gdpa_ctx *ctx, const char *path, int store, gdpa_pack_report *report);
 
 #ifdef __cplusplus
 }

@@ -76,7 +76,15 @@ gdpa_status gdpa_cache_describe(gdpa_ctx *ctx, gdpa_cache_summary *summary)
     gdpa_cache_summary own = {
         .size = sizeof own, .path = cache != NULL ? cache_path(cache) : "", .limit_bytes = ctx->cache_limit};
     if (cache != NULL) {
+        struct cache_details details = {.locks = -1};
         cache_totals(cache, &own.entries, &own.bytes, &own.limit_bytes);
+        cache_describe(cache, &details);
+        own.foreign_entries = details.foreign_entries;
+        own.part_bytes = details.part_bytes;
+        own.file_bytes = details.file_bytes;
+        own.set_aside = details.set_aside;
+        own.network = details.network;
+        own.locks = details.locks;
     }
     own.state = context_cache_absence(ctx);
     return struct_write(&rule_cache_summary, &own, summary);
@@ -118,6 +126,32 @@ gdpa_status gdpa_cache_remove(gdpa_ctx *ctx, const char *key, int64_t *removed)
         *removed = count;
     }
     return GDPA_OK;
+}
+
+gdpa_status gdpa_cache_gc(gdpa_ctx *ctx, int64_t limit_bytes, gdpa_cache_gc_report *report)
+{
+    struct cache *cache = NULL;
+    struct cache_gc done;
+    TRY(cache_of(ctx, &cache));
+    FAIL_IF(limit_bytes < 0, GDPA_E_ARGUMENT,
+            "limit_bytes is %lld; it must be a number of bytes, or 0 for the limit of "
+            "the context",
+            (long long)limit_bytes);
+    const enum cache_result result = cache_gc(cache, limit_bytes, &done);
+    FAIL_IF(result == CACHE_UNUSABLE, GDPA_E_CACHE,
+            "cannot clean up %s: %s. Make room on its disk, or delete the file: what is in it can be compiled again",
+            cache_path(cache), cache_state(cache));
+    TRY(result_status(cache, result, "at all"));
+    if (report == NULL) {
+        return GDPA_OK;
+    }
+    const gdpa_cache_gc_report own = {.size = sizeof own,
+                                      .entries = done.entries,
+                                      .parts = done.parts,
+                                      .set_aside = done.set_aside,
+                                      .bytes_before = done.bytes_before,
+                                      .bytes_after = done.bytes_after};
+    return struct_write(&rule_cache_gc_report, &own, report);
 }
 
 static gdpa_status key_find(struct cache *cache, const char *prefix, struct cache_key *key)

@@ -1,168 +1,37 @@
 /*
- * Contexts: options and environment become settings; cache, compiler and driver are opened when first asked for.
+ * Contexts: made and ended; cache, compiler and driver are opened when first asked for. Settings are in settings.c.
  */
 #include "runtime/context.h"
+#include "gen/assemble.h"
+#include "runtime/cache_place.h"
 #include "runtime/kernel.h"
+#include "runtime/process.h"
 #include "runtime/structs.h"
+#include "runtime/thread.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_CACHE_LIMIT ((int64_t)1 << 30)
 #define REPORT_LIMIT ((size_t)1 << 16)
-
-static const char *const mode_names[] = {"default", "auto", "readonly", "strict", "off"};
-
-const char *mode_name(int mode)
-{
-    return mode_names[mode];
-}
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Settings
- * ------------------------------------------------------------------------------------------------------------- */
-
-static gdpa_status mode_set(gdpa_ctx *ctx, int32_t wanted)
-{
-    const char *text = ctx->env.values[ENV_MODE];
-    ctx->mode = wanted;
-    ctx->mode_origin = "gdpa_ctx_options.mode";
-    if (wanted != GDPA_MODE_DEFAULT) {
-        return GDPA_OK;
-    }
-    ctx->mode = GDPA_MODE_AUTO;
-    ctx->mode_origin = "default";
-    if (text == NULL) {
-        return GDPA_OK;
-    }
-    ctx->mode_origin = "GDPAJIT_MODE";
-    for (int mode = GDPA_MODE_AUTO; mode <= GDPA_MODE_OFF; mode++) {
-        if (strcmp(text, mode_names[mode]) == 0) {
-            ctx->mode = mode;
-            return GDPA_OK;
-        }
-    }
-    FAIL(GDPA_E_ARGUMENT, "GDPAJIT_MODE is \"%s\"; legal are auto, readonly, strict and off", text);
-}
-
-/* The option, else the variable. */
-static gdpa_status path_set(gdpa_ctx *ctx, struct setting *setting, const char *option, const char *option_name,
-                            enum env_id variable)
-{
-    const bool chosen = option != NULL && option[0] != '\0';
-    const char *value = chosen ? option : ctx->env.values[variable];
-    setting->origin = chosen ? option_name : value != NULL ? env_rows[variable].name : "default";
-    if (value != NULL) {
-        setting->value = memory_text(&ctx->allocator, value);
-        FAIL_IF(setting->value == NULL, GDPA_E_MEMORY, "no memory for the settings of a context");
-    }
-    return GDPA_OK;
-}
-
-static gdpa_status cache_dir_default(gdpa_ctx *ctx)
-{
-    const char *base = ctx->env.values[ENV_XDG_CACHE_HOME];
-    const char *below = "/gdpajit";
-    if (base == NULL || base[0] != '/') {
-        base = ctx->env.values[ENV_HOME];
-        below = "/.cache/gdpajit";
-    }
-    if (ctx->cache_dir.value != NULL || base == NULL || base[0] != '/') {
-        return GDPA_OK;
-    }
-    const size_t size = strlen(base) + strlen(below) + 1;
-    ctx->cache_dir.value = memory_alloc(&ctx->allocator, size);
-    FAIL_IF(ctx->cache_dir.value == NULL, GDPA_E_MEMORY, "no memory for the settings of a context");
-    snprintf(ctx->cache_dir.value, size, "%s%s", base, below);
-    return GDPA_OK;
-}
-
-static gdpa_status cache_limit_set(gdpa_ctx *ctx)
-{
-    const char *text = ctx->env.values[ENV_CACHE_LIMIT];
-    ctx->cache_limit = DEFAULT_CACHE_LIMIT;
-    FAIL_IF(text != NULL && !env_parse_size(text, &ctx->cache_limit), GDPA_E_ARGUMENT,
-            "GDPAJIT_CACHE_LIMIT is \"%s\"; it must be a number of bytes such as 500M or 2G, or 0 for no limit", text);
-    return GDPA_OK;
-}
-
-static gdpa_status log_set(gdpa_ctx *ctx, const gdpa_ctx_options *options)
-{
-    log_init(&ctx->log);
-    ctx->log.function = options->log;
-    ctx->log.user = options->log_user;
-    const char *levels = ctx->env.values[ENV_LOG];
-    if (options->log_level != GDPA_LOG_DEFAULT) {
-        log_level_all(&ctx->log, options->log_level);
-    } else if (levels != NULL) {
-        struct sbuf why;
-        sbuf_init(&why, 1024);
-        gdpa_status status = log_parse(&ctx->log, levels, &why);
-        if (status != GDPA_OK) {
-            status = error_set(status, "GDPAJIT_LOG is \"%s\": %s", levels, why.text);
-        }
-        sbuf_deinit(&why);
-        TRY(status);
-    }
-    const char *file = ctx->env.values[ENV_LOG_FILE];
-    if (options->log == NULL && file != NULL && !log_open_file(&ctx->log, file)) {
-        log_write(&ctx->log, GDPA_LOG_WARN, LOG_CONTEXT, "the log file %s cannot be opened (%s); lines go to stderr",
-                  file, strerror(errno));
-    }
-    return GDPA_OK;
-}
-
-static void unknown_variable(const char *name, const char *nearest, void *user)
-{
-    const gdpa_ctx *ctx = user;
-    log_write(&ctx->log, GDPA_LOG_WARN, LOG_CONTEXT, "the environment variable %s is not one of this library%s%s%s",
-              name, nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
-              nearest != NULL ? "?" : "");
-}
-
-static gdpa_status options_check(const gdpa_ctx_options *options)
-{
-    FAIL_IF((options->allocator.alloc == NULL) != (options->allocator.free == NULL), GDPA_E_ARGUMENT,
-            "allocator.%s is NULL, but allocator.%s is not; give both, or neither",
-            options->allocator.alloc == NULL ? "alloc" : "free", options->allocator.alloc == NULL ? "free" : "alloc");
-    FAIL_IF(options->log_level < GDPA_LOG_DEFAULT || options->log_level > GDPA_LOG_DEBUG, GDPA_E_ARGUMENT,
-            "log_level is %d; legal are GDPA_LOG_DEFAULT (%d) to GDPA_LOG_DEBUG (%d)", options->log_level,
-            GDPA_LOG_DEFAULT, GDPA_LOG_DEBUG);
-    FAIL_IF(options->mode < GDPA_MODE_DEFAULT || options->mode > GDPA_MODE_OFF, GDPA_E_ARGUMENT,
-            "mode is %d; legal are GDPA_MODE_DEFAULT (%d) to GDPA_MODE_OFF (%d)", options->mode, GDPA_MODE_DEFAULT,
-            GDPA_MODE_OFF);
-    return GDPA_OK;
-}
-
-static gdpa_status settings_read(gdpa_ctx *ctx, const gdpa_ctx_options *options)
-{
-    FAIL_IF(!env_read(&ctx->env, &ctx->allocator), GDPA_E_MEMORY, "no memory for the environment of a context");
-    TRY(log_set(ctx, options));
-    TRY(mode_set(ctx, options->mode));
-    TRY(cache_limit_set(ctx));
-    TRY(path_set(ctx, &ctx->cache_dir, options->cache_dir, "gdpa_ctx_options.cache_dir", ENV_CACHE_DIR));
-    TRY(cache_dir_default(ctx));
-    TRY(path_set(ctx, &ctx->nvrtc_path, options->nvrtc_path, "gdpa_ctx_options.nvrtc_path", ENV_NVRTC));
-    return path_set(ctx, &ctx->driver_path, options->driver_path, "gdpa_ctx_options.driver_path", ENV_LIBCUDA);
-}
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Life
  * ------------------------------------------------------------------------------------------------------------- */
 
-static struct opening *const *openings_of(gdpa_ctx *ctx, struct opening *list[4])
+enum { OPENINGS = 5 };
+
+static void openings_of(gdpa_ctx *ctx, struct opening *list[OPENINGS])
 {
     list[0] = &ctx->cache_opening;
     list[1] = &ctx->nvrtc_opening;
     list[2] = &ctx->driver_opening;
     list[3] = &ctx->device_opening;
-    return list;
+    list[4] = &ctx->packs_opening;
 }
 
 static void context_free(gdpa_ctx *ctx)
 {
     const gdpa_allocator allocator = ctx->allocator;
+    process_remove(ctx);
     while (ctx->kernels != NULL) {
         gdpa_kernel *next = ctx->kernels->next;
         kernel_free(ctx->kernels);
@@ -170,20 +39,20 @@ static void context_free(gdpa_ctx *ctx)
     }
     kernel_table_deinit(&ctx->table, &allocator);
     cache_close(ctx->cache);
+    packs_close(&ctx->packs_open);
     nvrtc_free(ctx->nvrtc);
     driver_free(ctx->driver);
-    struct opening *list[4];
+    struct opening *list[OPENINGS];
     openings_of(ctx, list);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < OPENINGS; i++) {
         sbuf_deinit(&list[i]->text);
     }
     pthread_mutex_destroy(&ctx->open_lock);
     pthread_mutex_destroy(&ctx->flight_lock);
-    memory_free(&allocator, ctx->cache_dir.value);
-    memory_free(&allocator, ctx->nvrtc_path.value);
-    memory_free(&allocator, ctx->driver_path.value);
-    env_deinit(&ctx->env, &allocator);
-    log_deinit(&ctx->log);
+    memory_free(&allocator, ctx->cache_local);
+    crew_deinit(&ctx->crew);
+    trace_deinit(&ctx->trace);
+    settings_deinit(ctx);
     memory_free(&allocator, ctx);
 }
 
@@ -195,14 +64,16 @@ static bool context_init(gdpa_ctx *ctx)
     if (!kernel_table_init(&ctx->table, &ctx->allocator)) {
         return false;
     }
-    struct opening *list[4];
+    struct opening *list[OPENINGS];
     openings_of(ctx, list);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < OPENINGS; i++) {
         atomic_init(&list[i]->done, false);
         sbuf_init(&list[i]->text, REPORT_LIMIT);
     }
     pthread_mutex_init(&ctx->open_lock, NULL);
     pthread_mutex_init(&ctx->flight_lock, NULL);
+    crew_init(&ctx->crew);
+    trace_init(&ctx->trace);
     return true;
 }
 
@@ -215,7 +86,7 @@ gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx)
         TRY(struct_check(&rule_ctx_options, options));
         struct_read(&rule_ctx_options, options, &own);
     }
-    TRY(options_check(&own));
+    TRY(settings_check(&own));
     const gdpa_allocator allocator = memory_allocator(&own.allocator);
     gdpa_ctx *made = memory_alloc(&allocator, sizeof *made);
     FAIL_IF(made == NULL, GDPA_E_MEMORY, "no memory for a context (%zu bytes)", sizeof *made);
@@ -229,7 +100,8 @@ gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx)
         context_free(made);
         return status;
     }
-    env_report_unknown(&made->env, unknown_variable, made);
+    settings_report_unknown(made);
+    process_add(made);
     *ctx = made;
     return GDPA_OK;
 }
@@ -267,29 +139,93 @@ void gdpa_ctx_destroy(gdpa_ctx *ctx)
     const bool kept = ctx == NULL || ctx == default_context;
     pthread_mutex_unlock(&default_lock);
     if (!kept) {
+        crew_stop(ctx);
         context_release(ctx);
     }
+}
+
+void context_fork_prepare(void)
+{
+    pthread_mutex_lock(&default_lock);
+}
+
+void context_fork_done(void)
+{
+    pthread_mutex_unlock(&default_lock);
+}
+
+/*
+ * Flights are led by threads that are not here, and kernels are loaded in a CUDA that is not here. Their memory is left
+ * alone: somebody may have been in the middle of it.
+ */
+void context_in_child(gdpa_ctx *ctx)
+{
+    ctx->flights = NULL;
+    crew_in_child(ctx);
+    pthread_mutex_init(&ctx->trace.lock, NULL);
+    for (gdpa_kernel *kernel = ctx->kernels; kernel != NULL; kernel = kernel->next) {
+        kernel_in_child(kernel);
+    }
+    atomic_store(&ctx->device_opening.done, false);
+}
+
+static uint64_t packs_bad_entries(gdpa_ctx *ctx)
+{
+    uint64_t bad = 0;
+    for (int i = 0; atomic_load(&ctx->packs_opening.done) && i < ctx->packs_open.count; i++) {
+        bad += cache_bad_entries(ctx->packs_open.list[i]);
+    }
+    return bad;
 }
 
 gdpa_status gdpa_ctx_stats(gdpa_ctx *ctx, gdpa_stats *stats)
 {
     FAIL_IF(ctx == NULL || stats == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "stats");
     const struct counters *from = &ctx->counters;
-    const gdpa_stats own = {
-        .size = sizeof own,
-        .memory_hits = atomic_load(&from->memory_hits),
-        .disk_hits = atomic_load(&from->disk_hits),
-        .compiles = atomic_load(&from->compiles),
-        .compile_failures = atomic_load(&from->compile_failures),
-        .waits = atomic_load(&from->waits),
-        .bad_entries =
-            atomic_load(&from->bad_entries) +
-            (atomic_load(&ctx->cache_opening.done) && ctx->cache != NULL ? cache_bad_entries(ctx->cache) : 0),
-        .launches = atomic_load(&from->launches),
-        .generate_ns = atomic_load(&from->generate_ns),
-        .compile_ns = atomic_load(&from->compile_ns),
-        .load_ns = atomic_load(&from->load_ns)};
+    uint64_t memory_hits = 0, launches = 0;
+    thread_counts_sum(ctx->number, &memory_hits, &launches);
+    const struct cache *cache = atomic_load(&ctx->cache_opening.done) ? ctx->cache : NULL;
+    const gdpa_stats own = {.size = sizeof own,
+                            .memory_hits = memory_hits + atomic_load(&from->memory_hits),
+                            .disk_hits = atomic_load(&from->disk_hits),
+                            .compiles = atomic_load(&from->compiles),
+                            .compile_failures = atomic_load(&from->compile_failures),
+                            .waits = atomic_load(&from->waits),
+                            .bad_entries = atomic_load(&from->bad_entries) + packs_bad_entries(ctx) +
+                                           (cache != NULL ? cache_bad_entries(cache) : 0),
+                            .launches = launches + atomic_load(&from->launches),
+                            .generate_ns = atomic_load(&from->generate_ns),
+                            .compile_ns = atomic_load(&from->compile_ns),
+                            .load_ns = atomic_load(&from->load_ns),
+                            .process_waits = atomic_load(&from->process_waits),
+                            .evictions = cache != NULL ? cache_evicted(cache) : 0};
     return struct_write(&rule_stats, &own, stats);
+}
+
+gdpa_status gdpa_ctx_trim(gdpa_ctx *ctx, int64_t *unloaded)
+{
+    FAIL_IF(ctx == NULL, GDPA_E_ARGUMENT, "ctx is NULL");
+    int64_t count = 0;
+    pthread_mutex_lock(&ctx->flight_lock);
+    for (gdpa_kernel *kernel = ctx->kernels; kernel != NULL; kernel = kernel->next) {
+        count += atomic_load(&kernel->references) == 0 && kernel_unload(kernel, true);
+    }
+    pthread_mutex_unlock(&ctx->flight_lock);
+    if (unloaded != NULL) {
+        *unloaded = count;
+    }
+    return GDPA_OK;
+}
+
+gdpa_status gdpa_ctx_reset(gdpa_ctx *ctx)
+{
+    FAIL_IF(ctx == NULL, GDPA_E_ARGUMENT, "ctx is NULL");
+    pthread_mutex_lock(&ctx->flight_lock);
+    for (gdpa_kernel *kernel = ctx->kernels; kernel != NULL; kernel = kernel->next) {
+        kernel_unload(kernel, false);
+    }
+    pthread_mutex_unlock(&ctx->flight_lock);
+    return GDPA_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -321,6 +257,22 @@ static void cache_line(int level, const char *line, void *user)
     log_write(&ctx->log, (gdpa_log_level)level, LOG_CACHE, "%s", line);
 }
 
+/* A folder that somebody named is used; the one that nobody named only where that is wise. */
+static const char *cache_folder(gdpa_ctx *ctx)
+{
+    if (strcmp(ctx->cache_dir.origin, "default") == 0) {
+        ctx->cache_local = cache_place_local(ctx->cache_dir.value, &ctx->env, &ctx->allocator);
+    }
+    if (ctx->cache_local == NULL) {
+        return ctx->cache_dir.value;
+    }
+    log_write(&ctx->log, GDPA_LOG_INFO, LOG_CACHE,
+              "%s is on a network file system: kernels are kept in %s on this machine instead. Name a folder with "
+              "GDPAJIT_CACHE_DIR to have them there whatever it is on",
+              ctx->cache_dir.value, ctx->cache_local);
+    return ctx->cache_local;
+}
+
 static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
 {
     if (ctx->mode == GDPA_MODE_OFF) {
@@ -331,11 +283,14 @@ static gdpa_status cache_begin(gdpa_ctx *ctx, struct sbuf *text)
         log_write(&ctx->log, GDPA_LOG_WARN, LOG_CACHE, "kernels are kept in memory only: %s", text->text);
         return GDPA_E_CACHE;
     }
-    const struct cache_options options = {.dir = ctx->cache_dir.value,
-                                          .read_only = ctx->mode == GDPA_MODE_READONLY,
-                                          .limit_bytes = ctx->cache_limit,
-                                          .log = cache_line,
-                                          .log_user = ctx};
+    const struct cache_options options = {
+        .dir = cache_folder(ctx),
+        .read_only = ctx->mode == GDPA_MODE_READONLY,
+        .shared = ctx->cache_shared,
+        .limit_bytes = ctx->cache_limit,
+        .version = {.label = "generator", .data = generator_id(), .size = strlen(generator_id())},
+        .log = cache_line,
+        .log_user = ctx};
     ctx->cache = cache_open(&options);
     return ctx->cache != NULL ? GDPA_OK : fail(text, GDPA_E_MEMORY, "no memory for the cache");
 }
@@ -344,6 +299,25 @@ struct cache *context_cache(gdpa_ctx *ctx)
 {
     open_once(ctx, &ctx->cache_opening, cache_begin, NULL);
     return ctx->cache;
+}
+
+static gdpa_status packs_begin(gdpa_ctx *ctx, struct sbuf *text)
+{
+    if (ctx->mode == GDPA_MODE_OFF || ctx->packs.value == NULL) {
+        return GDPA_OK;
+    }
+    const gdpa_status status = packs_open(ctx->packs.value, cache_line, ctx, &ctx->packs_open, text);
+    if (status != GDPA_OK) {
+        log_write(&ctx->log, GDPA_LOG_WARN, LOG_CACHE, "packs (%s) are not used from here on: %s", ctx->packs.origin,
+                  text->text);
+    }
+    return GDPA_OK;
+}
+
+const struct packs *context_packs(gdpa_ctx *ctx)
+{
+    open_once(ctx, &ctx->packs_opening, packs_begin, NULL);
+    return &ctx->packs_open;
 }
 
 const char *context_cache_absence(const gdpa_ctx *ctx)

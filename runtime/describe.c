@@ -76,12 +76,26 @@ static void describe_cache(gdpa_ctx *ctx, struct sbuf *text)
     const enum cache_result result = cache_totals(cache, &entries, &bytes, &limit);
     sbuf_addf(text, "cache: %s\n", cache_state(cache));
     sbuf_addf(text, "cache.path: %s\n", cache_path(cache));
-    sbuf_addf(text, "cache.origin: %s\n", ctx->cache_dir.origin);
+    if (ctx->cache_local == NULL) {
+        sbuf_addf(text, "cache.origin: %s\n", ctx->cache_dir.origin);
+    } else {
+        sbuf_addf(text, "cache.origin: default, on this machine because %s is on a network file system\n",
+                  ctx->cache_dir.value);
+    }
     if (result == CACHE_OK) {
         sbuf_addf(text, "cache.entries: %lld\n", (long long)entries);
         sbuf_addf(text, "cache.bytes: %lld\n", (long long)bytes);
     }
     sbuf_addf(text, "cache.limit: %lld\n", (long long)ctx->cache_limit);
+}
+
+static void describe_packs(gdpa_ctx *ctx, struct sbuf *text)
+{
+    const struct packs *packs = context_packs(ctx);
+    for (int i = 0; i < packs->count; i++) {
+        sbuf_addf(text, "pack.%d: %s\npack.%d.state: %s\n", i, cache_path(packs->list[i]), i,
+                  cache_state(packs->list[i]));
+    }
 }
 
 static void describe_environment(const gdpa_ctx *ctx, struct sbuf *text)
@@ -107,6 +121,7 @@ gdpa_status gdpa_ctx_describe(gdpa_ctx *ctx, char *text, size_t capacity, size_t
     describe_nvrtc(ctx, &lines, &why);
     describe_driver(ctx, &lines, &why);
     describe_cache(ctx, &lines);
+    describe_packs(ctx, &lines);
     describe_environment(ctx, &lines);
     const gdpa_status status = lines.overflow
                                    ? error_set(GDPA_E_MEMORY, "no memory for the description of a context")

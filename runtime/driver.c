@@ -160,6 +160,7 @@ gdpa_status driver_start(struct driver *driver, struct sbuf *why)
             return GDPA_E_NO_DRIVER;
         }
     }
+    free(driver->devices); /* those of the parent, in a child */
     driver->devices = devices;
     driver->device_total = count;
     driver->common_arch = devices[0].arch;

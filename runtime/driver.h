@@ -37,6 +37,9 @@ enum {
     CUDA_ATTRIBUTE_MAJOR = 75, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR */
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_KERNEL_MAX_DYNAMIC_SHARED = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+    CUDA_INVALID_HANDLE = 400,
+    CUDA_CONTEXT_IS_DESTROYED = 709,
+    CUDA_CAPTURE_NONE = 0, /* CU_STREAM_CAPTURE_STATUS_NONE */
     CUDA_CAPTURE_RELAXED = 2,
     CUDA_TENSOR_MAP_FLOAT16 = 6, /* CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and BFLOAT16 */
     CUDA_TENSOR_MAP_BFLOAT16 = 9,
@@ -66,11 +69,13 @@ enum {
     X(kernel_set, cuKernelSetAttribute, (int attribute, int value, struct CUkern_st *kernel, int device))              \
     X(launch, cuLaunchKernelEx,                                                                                        \
       (const struct launch_config *config, struct CUkern_st *kernel, void **parameters, void **extra))                 \
+    X(fill_words, cuMemsetD32Async, (uint64_t address, unsigned value, size_t count, struct CUstream_st *stream))      \
     X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))
 
 /* Used where it is there. */
 #define DRIVER_OPTIONAL_FUNCTIONS(X)                                                                                   \
     X(kernel_function, cuKernelGetFunction, (void **function, struct CUkern_st *kernel))                               \
+    X(is_capturing, cuStreamIsCapturing, (struct CUstream_st * stream, int *status))                                   \
     X(function_load, cuFuncLoad, (void *function)) /* CUDA 12.4 */                                                     \
     X(tensor_map_encode, cuTensorMapEncodeTiled,                                                                       \
       (void *map, int type, unsigned rank, void *data, const uint64_t *extents, const uint64_t *strides,               \

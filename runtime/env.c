@@ -20,6 +20,7 @@ const struct env_row env_rows[ENV_COUNT] = {
 #undef ENV
     {"XDG_CACHE_HOME", "HOME/.cache", "folder of all caches of the user"},
     {"HOME", "none", "home folder of the user"},
+    {"TMPDIR", "/var/tmp, else /tmp", "folder for temporary files"},
     {"CUDA_HOME", "none", "folder of a CUDA toolkit"},
     {"CUDA_PATH", "none", "folder of a CUDA toolkit"},
 };
@@ -114,5 +115,21 @@ bool env_parse_size(const char *text, int64_t *bytes)
         return false;
     }
     *bytes = (int64_t)number << shift;
+    return true;
+}
+
+bool env_parse_seconds(const char *text, int32_t *seconds)
+{
+    const long limit = 366L * 24 * 3600;
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    errno = 0;
+    const long number = strtol(text, &end, 10);
+    if (errno != 0 || *end != '\0' || number > limit) {
+        return false;
+    }
+    *seconds = (int32_t)number;
     return true;
 }

@@ -14,6 +14,7 @@ enum env_id {
     ENV_OWN_COUNT,
     ENV_XDG_CACHE_HOME = ENV_OWN_COUNT,
     ENV_HOME,
+    ENV_TMPDIR,
     ENV_CUDA_HOME,
     ENV_CUDA_PATH,
     ENV_COUNT
@@ -42,5 +43,8 @@ void env_report_unknown(const struct env *env, void (*say)(const char *name, con
 
 /* "512M" -> bytes; k, M, G, T are powers of 1024. False when it is no size. */
 bool env_parse_size(const char *text, int64_t *bytes);
+
+/* "90" -> seconds, up to a year. False when it is no such number. */
+bool env_parse_seconds(const char *text, int32_t *seconds);
 
 #endif

@@ -2,27 +2,52 @@
  * The one-call forward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed.
  */
 #include "runtime/kernel.h"
-#include "runtime/launch_params.h"
+#include "runtime/launch_checks.h"
 
-/* The spec to use: the caller's, or *own with unaligned set. */
-static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own,
-                                    const gdpa_spec **chosen)
+/* A family that was asked for by name is not left for another one behind the caller's back. */
+static gdpa_status family_check(const gdpa_spec *spec, const char *tensor)
 {
-    *chosen = spec;
-    if (spec->size == sizeof *spec && (spec->unaligned != 0 || !args_are_unaligned(spec, args))) {
-        return GDPA_OK;
-    }
+    const bool named = spec->size >= offsetof(gdpa_spec, family) + sizeof spec->family;
+    FAIL_IF(
+        named && spec->family == GDPA_FAMILY_SM90, GDPA_E_ARGUMENT,
+        "%s is not aligned as family sm90, which the spec asks for, needs it: data and strides must be multiples of "
+        "16 bytes, strides below 2^40 bytes; align it, or leave family auto, which takes the portable kernel then",
+        tensor);
+    return GDPA_OK;
+}
+
+/* *own becomes the spec normalised, with unaligned set where a tensor needs it. */
+static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
+{
     struct sbuf why;
     sbuf_init(&why, WHY_LIMIT);
-    const gdpa_status status = spec_normalise(spec, true, own, &why);
+    gdpa_status status = spec_normalise(spec, true, own, &why);
     if (status != GDPA_OK) {
         error_set_why(status, &why);
-    } else {
-        own->unaligned = own->unaligned != 0 || args_are_unaligned(own, args);
-        *chosen = own;
     }
     sbuf_deinit(&why);
-    return status;
+    TRY(status);
+    const char *tensor = own->unaligned != 0 ? NULL : args_unaligned_tensor(own, args);
+    if (tensor != NULL) {
+        TRY(family_check(spec, tensor));
+        own->unaligned = 1;
+    }
+    return GDPA_OK;
+}
+
+static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream)
+{
+    const bool as_it_is =
+        spec->size == sizeof *spec && (spec->unaligned != 0 || args_unaligned_tensor(spec, args) == NULL);
+    gdpa_kernel *kernel = NULL;
+    gdpa_spec own;
+    if (!as_it_is) {
+        TRY(spec_for_tensors(spec, args, &own));
+        spec = &own;
+    }
+    FAIL_IF(spec->pass == GDPA_PASS_BACKWARD, GDPA_E_ARGUMENT, "pass is bwd; gdpa_forward runs forward kernels");
+    TRY(kernel_borrow(ctx, spec, stream, &kernel));
+    return gdpa_launch(kernel, args, NULL, 0, stream);
 }
 
 gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream)
@@ -31,14 +56,11 @@ gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *
             ctx == NULL    ? "ctx"
             : spec == NULL ? "spec"
                            : "args");
-    gdpa_spec own;
-    const gdpa_spec *chosen = NULL;
-    TRY(spec_for_tensors(spec, args, &own, &chosen));
-    FAIL_IF(chosen->size == sizeof *chosen && chosen->pass == GDPA_PASS_BACKWARD, GDPA_E_ARGUMENT,
-            "pass is bwd; gdpa_forward runs forward kernels");
-    gdpa_kernel *kernel = NULL;
-    TRY(kernel_get(ctx, chosen, stream, &kernel));
-    const gdpa_status status = gdpa_launch(kernel, args, NULL, 0, stream);
-    gdpa_kernel_release(kernel);
-    return status;
+    gdpa_status status = GDPA_OK;
+    gdpa_kernel *kernel = kernel_at_hand(ctx, spec);
+    if (kernel != NULL && kernel_launch_quickly(kernel, args, stream, &status)) {
+        kernel_hit(ctx);
+        return status;
+    }
+    return forward(ctx, spec, args, stream);
 }

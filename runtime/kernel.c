@@ -2,8 +2,11 @@
  * Kernels: made from code, loaded into the driver once, counted, freed with their context.
  */
 #include "runtime/kernel.h"
+#include "gen/body.h"
+#include "runtime/process.h"
 #include "runtime/structs.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -38,9 +41,11 @@ gdpa_kernel *kernel_make(gdpa_ctx *ctx, const struct kernel_parts *parts)
     if (kernel == NULL) {
         return NULL;
     }
+    kernel->number = process_number();
     kernel->ctx = ctx;
     kernel->spec = *parts->spec;
     kernel->plan = *parts->plan;
+    launch_quick_make(parts->spec, parts->plan, &kernel->quick);
     kernel->target = parts->target;
     kernel->origin = parts->origin;
     kernel->disk_key = *parts->disk_key;
@@ -59,11 +64,24 @@ gdpa_kernel *kernel_make(gdpa_ctx *ctx, const struct kernel_parts *parts)
     return kernel;
 }
 
+/* Other threads may be capturing. Fails harmlessly while the process ends. */
+static void library_unload(gdpa_kernel *kernel)
+{
+    const struct driver *driver = kernel->driver;
+    int mode = CUDA_CAPTURE_RELAXED;
+    const bool relaxed = driver->capture_mode(&mode) == CUDA_OK;
+    driver->library_unload(kernel->library);
+    if (relaxed) {
+        driver->capture_mode(&mode);
+    }
+    kernel->library = NULL;
+}
+
 void kernel_free(gdpa_kernel *kernel)
 {
     const gdpa_allocator *allocator = &kernel->ctx->allocator;
     if (kernel->library != NULL) {
-        kernel->driver->library_unload(kernel->library); /* fails harmlessly while the process ends */
+        library_unload(kernel);
     }
     memory_free(allocator, kernel->name);
     memory_free(allocator, kernel->spec_text);
@@ -73,6 +91,28 @@ void kernel_free(gdpa_kernel *kernel)
     memory_free(allocator, kernel->log);
     pthread_mutex_destroy(&kernel->load_lock);
     memory_free(allocator, kernel);
+}
+
+/* What the parent loaded belongs to a CUDA that this process does not have: not even unloading it is allowed. */
+void kernel_in_child(gdpa_kernel *kernel)
+{
+    pthread_mutex_init(&kernel->load_lock, NULL);
+    atomic_store_explicit(&kernel->function, NULL, memory_order_relaxed);
+    kernel->second = NULL;
+    kernel->library = NULL;
+}
+
+bool kernel_unload(gdpa_kernel *kernel, bool unload)
+{
+    pthread_mutex_lock(&kernel->load_lock);
+    const bool loaded = kernel->library != NULL;
+    atomic_store_explicit(&kernel->function, NULL, memory_order_release);
+    if (loaded && unload) {
+        library_unload(kernel);
+    }
+    kernel->library = NULL;
+    pthread_mutex_unlock(&kernel->load_lock);
+    return loaded;
 }
 
 /* A kernel that somebody holds keeps its context; one that nobody holds stays in it. */
@@ -100,7 +140,7 @@ void gdpa_kernel_release(gdpa_kernel *kernel)
  * every device that can run the code, and a launch needs not to know which device it is for.
  */
 static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st *function,
-                                  struct sbuf *why)
+                                  int bytes, struct sbuf *why)
 {
     const struct arch_row *row = arch_find(kernel->spec.arch);
     const struct log *log = &kernel->ctx->log;
@@ -113,7 +153,6 @@ static gdpa_status attributes_set(gdpa_kernel *kernel, const struct driver *driv
         }
         running++;
         kernel->most_sms = device->sms > (int)kernel->most_sms ? (uint32_t)device->sms : kernel->most_sms;
-        const int bytes = kernel->plan.smem_bytes;
         const int result = bytes <= STATIC_SHARED_LIMIT
                                ? CUDA_OK
                                : driver->kernel_set(CUDA_KERNEL_MAX_DYNAMIC_SHARED, bytes, function, device->handle);
@@ -157,30 +196,50 @@ static void function_load_now(const struct driver *driver, struct CUkern_st *ker
     }
 }
 
+/* A function of the loaded library, ready to be launched with so many bytes of dynamic shared memory. */
+static gdpa_status function_find(gdpa_kernel *kernel, const struct driver *driver, const char *name, int bytes,
+                                 struct CUkern_st **function, struct sbuf *why)
+{
+    const int result = driver->library_kernel(function, kernel->library, name);
+    if (result != CUDA_OK) {
+        return driver_fail(driver, result, why, "the driver does not find %s in its own code", name);
+    }
+    return attributes_set(kernel, driver, *function, bytes, why);
+}
+
+static gdpa_status functions_find(gdpa_kernel *kernel, const struct driver *driver, struct CUkern_st **function,
+                                  struct sbuf *why)
+{
+    TRY(function_find(kernel, driver, kernel->name, kernel->plan.smem_bytes, function, why));
+    if (kernel->spec.pass != GDPA_PASS_BACKWARD) {
+        return GDPA_OK;
+    }
+    char name[512];
+    snprintf(name, sizeof name, "%s" SECOND_ENTRY_SUFFIX, kernel->name);
+    return function_find(kernel, driver, name, kernel->plan.dq_smem_bytes, &kernel->second, why);
+}
+
 static gdpa_status library_load(gdpa_kernel *kernel, struct driver *driver, struct CUstream_st *stream,
                                 struct sbuf *why)
 {
     struct CUkern_st *function = NULL;
-    int result = driver->library_load(&kernel->library, kernel->code, NULL, NULL, 0, NULL, NULL, 0);
+    const int result = driver->library_load(&kernel->library, kernel->code, NULL, NULL, 0, NULL, NULL, 0);
     if (result != CUDA_OK) {
         kernel->library = NULL;
         return driver_fail(driver, result, why, "the driver %s (CUDA %d.%d) does not load %s, made for %s by NVRTC %s",
                            driver->path, driver->version / 1000, driver->version % 1000 / 10, kernel->name,
                            kernel->target, kernel->nvrtc);
     }
-    gdpa_status status = GDPA_OK;
-    result = driver->library_kernel(&function, kernel->library, kernel->name);
-    if (result != CUDA_OK) {
-        status = driver_fail(driver, result, why, "the driver does not find %s in its own code", kernel->name);
-    } else {
-        status = attributes_set(kernel, driver, function, why);
-    }
+    const gdpa_status status = functions_find(kernel, driver, &function, why);
     if (status != GDPA_OK) {
         driver->library_unload(kernel->library);
         kernel->library = NULL;
         return status;
     }
     function_load_now(driver, function, stream);
+    if (kernel->second != NULL) {
+        function_load_now(driver, kernel->second, stream);
+    }
     kernel->driver = driver;
     atomic_store_explicit(&kernel->function, function, memory_order_release);
     return GDPA_OK;
@@ -193,11 +252,27 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* A context that wants no surprise in a capture; drivers that cannot say whether a stream captures get the benefit. */
+static gdpa_status capture_check(const gdpa_kernel *kernel, const struct driver *driver, struct CUstream_st *stream,
+                                 struct sbuf *why)
+{
+    int capturing = CUDA_CAPTURE_NONE;
+    if (kernel->ctx->capture != GDPA_CAPTURE_STRICT || driver->is_capturing == NULL ||
+        driver->is_capturing(stream, &capturing) != CUDA_OK || capturing == CUDA_CAPTURE_NONE) {
+        return GDPA_OK;
+    }
+    return fail(why, GDPA_E_CAPTURE,
+                "the stream captures, and %s (\"%s\") is not loaded yet: capture strict does not load then, and the "
+                "capture is left as it is; call gdpa_kernel_prepare before the capture, or launch once outside of it",
+                kernel->name, kernel->spec_text);
+}
+
 /* With the lock held, not yet loaded. Loading is not a stream operation, so it is allowed while the thread captures. */
 static gdpa_status load_first(gdpa_kernel *kernel, struct CUstream_st *stream, struct sbuf *why)
 {
     struct driver *driver = NULL;
     TRY(context_devices(kernel->ctx, &driver, why));
+    TRY(capture_check(kernel, driver, stream, why));
     const int64_t start = now_ns();
     int mode = CUDA_CAPTURE_RELAXED;
     const bool relaxed = driver->capture_mode(&mode) == CUDA_OK;

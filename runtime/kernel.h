@@ -7,15 +7,19 @@
 #include "gen/plan.h"
 #include "runtime/compile.h"
 #include "runtime/context.h"
+#include "runtime/launch_quick.h"
 
 struct gdpa_kernel {
+    uint64_t number; /* of no other kernel of this process, ever */
     /* Read by every launch. */
     _Atomic(struct CUkern_st *) function; /* NULL until loaded; `driver` is set before */
+    struct CUkern_st *second;             /* of a backward; set with `driver` */
     struct driver *driver;
     uint32_t most_sms; /* of the devices that run the kernel; set with `driver` */
     gdpa_ctx *ctx;
     gdpa_spec spec; /* normalised */
     struct kernel_plan plan;
+    struct launch_quick quick;
     atomic_int references; /* handles that callers hold; the context keeps the kernel beyond that */
 
     /* Facts, unchanged once made. Memory of the context's allocator. */
@@ -54,11 +58,35 @@ gdpa_kernel *kernel_make(gdpa_ctx *ctx, const struct kernel_parts *parts);
 /* Of the context's end: unloads and frees whatever references there are. */
 void kernel_free(gdpa_kernel *kernel);
 
+/* After a fork: as if it had never been loaded. */
+void kernel_in_child(gdpa_kernel *kernel);
+
+/* Forgets the driver's handles and, with `unload`, gives them back. False when it was not loaded. */
+bool kernel_unload(gdpa_kernel *kernel, bool unload);
+
 /* Loads into the driver, once; sets the last error. `stream` (may be NULL) says which context to be ready in. */
 gdpa_status kernel_load(gdpa_kernel *kernel, struct CUstream_st *stream);
 
-/* As gdpa_kernel_get; `stream` (may be NULL) says which device decides on arch 0. */
-gdpa_status kernel_get(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_kernel **kernel);
+/*
+ * As gdpa_kernel_get, but the reference is the context's: good while the caller holds the context. `stream` (may be
+ * NULL) says which device decides on arch 0.
+ */
+gdpa_status kernel_borrow(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_kernel **kernel);
+
+/* The same by a look at this thread's own alone: NULL when there is more to do. Does not count as a hit. */
+gdpa_kernel *kernel_at_hand(const gdpa_ctx *ctx, const gdpa_spec *spec);
+
+/* The kernel of a complete spec, if it was made; NULL else. Counts as a hit. */
+gdpa_kernel *kernel_in_memory(gdpa_ctx *ctx, const gdpa_spec *complete);
+
+/* Normalises a caller's spec and fills its arch in; sets the last error. */
+gdpa_status kernel_spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_spec *complete);
+
+/* Counts a hit in memory. */
+void kernel_hit(gdpa_ctx *ctx);
+
+/* As gdpa_launch, for arguments that are plainly right. False: nothing was done, gdpa_launch will say why. */
+bool kernel_launch_quickly(gdpa_kernel *kernel, const gdpa_args *args, struct CUstream_st *stream, gdpa_status *status);
 
 /* Source, plan, PTX, cubin or log into an empty buffer. */
 gdpa_status kernel_artifact(gdpa_kernel *kernel, gdpa_artifact what, struct sbuf *bytes, struct sbuf *why);

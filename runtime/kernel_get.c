@@ -6,7 +6,9 @@
  * A flight is one kernel being made: the thread that starts it does the work, later ones wait and get the same result.
  */
 #include "runtime/kernel_job.h"
+#include "runtime/thread.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct flight {
@@ -31,6 +33,10 @@ static gdpa_status kernel_into_table(gdpa_ctx *ctx, const gdpa_spec *spec, uint6
     gdpa_kernel *made = NULL;
     sbuf_init(&why, WHY_LIMIT);
     gdpa_status status = kernel_produce(ctx, spec, &made, &why);
+    if (ctx->trace_path.value != NULL && !trace_spec(&ctx->trace, ctx->trace_path.value, spec)) {
+        log_write(&ctx->log, GDPA_LOG_WARN, LOG_CONTEXT, "the trace %s (%s) is not written any more: %s",
+                  ctx->trace_path.value, ctx->trace_path.origin, strerror(errno));
+    }
     if (status == GDPA_OK && !kernel_table_add(&ctx->table, &ctx->allocator, hash, spec, made, false)) {
         kernel_free(made);
         status = fail(&why, GDPA_E_MEMORY, "no memory for the table of kernels");
@@ -166,7 +172,6 @@ static gdpa_status spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CU
 {
     TRY(spec_normalise(spec, true, complete, why));
     if (complete->arch == 0) {
-        TRY(plan_supports(complete, why));
         struct driver *driver = NULL;
         gdpa_spec with_arch = *complete;
         int arch = 0;
@@ -178,18 +183,32 @@ static gdpa_status spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CU
     return GDPA_OK;
 }
 
-static gdpa_status kernel_get_slowly(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream,
-                                     gdpa_kernel **kernel)
+gdpa_status kernel_spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_spec *complete)
 {
     struct sbuf why;
-    gdpa_spec complete;
     sbuf_init(&why, WHY_LIMIT);
-    gdpa_status status = spec_complete(ctx, spec, stream, &complete, &why);
+    const gdpa_status status = spec_complete(ctx, spec, stream, complete, &why);
     if (status != GDPA_OK) {
         error_set_why(status, &why);
     }
     sbuf_deinit(&why);
-    TRY(status);
+    return status;
+}
+
+gdpa_kernel *kernel_in_memory(gdpa_ctx *ctx, const gdpa_spec *complete)
+{
+    gdpa_kernel *found = kernel_table_find(&ctx->table, kernel_table_hash(complete), complete);
+    if (found != NULL) {
+        counter_add(&ctx->counters.memory_hits, 1);
+    }
+    return found;
+}
+
+static gdpa_status kernel_get_slowly(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream,
+                                     gdpa_kernel **kernel)
+{
+    gdpa_spec complete;
+    TRY(kernel_spec_complete(ctx, spec, stream, &complete));
     gdpa_kernel *found = NULL;
     TRY(kernel_find_or_make(ctx, &complete, &found));
     if (spec->size == sizeof *spec) {
@@ -197,26 +216,82 @@ static gdpa_status kernel_get_slowly(gdpa_ctx *ctx, const gdpa_spec *spec, struc
         alias.arch = complete.arch;
         kernel_table_add(&ctx->table, &ctx->allocator, kernel_table_hash(&alias), &alias, found, true);
     }
-    *kernel = gdpa_kernel_retain(found);
+    *kernel = found;
     return GDPA_OK;
 }
 
-gdpa_status kernel_get(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_kernel **kernel)
+/* A hit is counted by its thread, so that threads do not wait for each other's counting. */
+static inline void hit_count(gdpa_ctx *ctx, struct thread_block *own)
 {
-    if (spec->size == sizeof *spec) {
-        gdpa_spec key = *spec;
-        int arch = key.arch;
-        if (arch != 0 || arch_at_hand(ctx, stream, &arch)) {
-            key.arch = arch;
-            gdpa_kernel *found = kernel_table_find(&ctx->table, kernel_table_hash(&key), &key);
-            if (found != NULL) {
-                counter_add(&ctx->counters.memory_hits, 1);
-                *kernel = gdpa_kernel_retain(found);
-                return GDPA_OK;
-            }
+    if (own != NULL) {
+        thread_count(&thread_counts_get(own, ctx->number)->memory_hits);
+    } else {
+        counter_add(&ctx->counters.memory_hits, 1);
+    }
+}
+
+/*
+ * What the front keeps must hold whatever device is in use: a spec without an arch only while all devices are of one.
+ */
+static void front_keep(const gdpa_ctx *ctx, struct thread_block *own, const gdpa_spec *spec, gdpa_kernel *kernel)
+{
+    if (own == NULL || (spec->arch == 0 && ctx->driver->common_arch == 0)) {
+        return;
+    }
+    own->front[front_index(spec)] = (struct front_entry){.spec = *spec, .ctx = ctx->number, .kernel = kernel};
+}
+
+/* The table, for a spec that is not in the front. Not inlined: a hit in the front shall save no registers for it. */
+static __attribute__((noinline)) gdpa_status kernel_borrow_table(gdpa_ctx *ctx, const gdpa_spec *spec,
+                                                                 struct CUstream_st *stream, gdpa_kernel **kernel)
+{
+    if (spec->size != sizeof *spec) {
+        return kernel_get_slowly(ctx, spec, stream, kernel);
+    }
+    gdpa_spec key = *spec;
+    int arch = key.arch;
+    if (arch != 0 || arch_at_hand(ctx, stream, &arch)) {
+        key.arch = arch;
+        gdpa_kernel *found = kernel_table_find(&ctx->table, kernel_table_hash(&key), &key);
+        if (found != NULL) {
+            struct thread_block *own = thread_block_get();
+            hit_count(ctx, own);
+            front_keep(ctx, own, spec, found);
+            *kernel = found;
+            return GDPA_OK;
         }
     }
     return kernel_get_slowly(ctx, spec, stream, kernel);
+}
+
+static inline gdpa_kernel *front_find(const struct thread_block *own, const gdpa_ctx *ctx, const gdpa_spec *spec)
+{
+    if (__builtin_expect(own == NULL || spec->size != sizeof *spec, 0)) {
+        return NULL;
+    }
+    const struct front_entry *entry = &own->front[front_index(spec)];
+    return __builtin_expect(front_matches(entry, ctx->number, spec), 1) ? entry->kernel : NULL;
+}
+
+gdpa_kernel *kernel_at_hand(const gdpa_ctx *ctx, const gdpa_spec *spec)
+{
+    return front_find(thread_own, ctx, spec);
+}
+
+void kernel_hit(gdpa_ctx *ctx)
+{
+    hit_count(ctx, thread_own);
+}
+
+gdpa_status kernel_borrow(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_kernel **kernel)
+{
+    gdpa_kernel *found = kernel_at_hand(ctx, spec);
+    if (found == NULL) {
+        return kernel_borrow_table(ctx, spec, stream, kernel);
+    }
+    kernel_hit(ctx);
+    *kernel = found;
+    return GDPA_OK;
 }
 
 gdpa_status gdpa_kernel_get(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **kernel)
@@ -225,5 +300,13 @@ gdpa_status gdpa_kernel_get(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **
             ctx == NULL    ? "ctx"
             : spec == NULL ? "spec"
                            : "kernel");
-    return kernel_get(ctx, spec, NULL, kernel);
+    struct thread_block *own = thread_own;
+    gdpa_kernel *found = front_find(own, ctx, spec);
+    if (__builtin_expect(found != NULL, 1)) {
+        hit_count(ctx, own);
+    } else {
+        TRY(kernel_borrow_table(ctx, spec, NULL, &found));
+    }
+    *kernel = gdpa_kernel_retain(found);
+    return GDPA_OK;
 }

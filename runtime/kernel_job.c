@@ -4,6 +4,7 @@
 #include "runtime/kernel_job.h"
 #include "gen/assemble.h"
 #include "runtime/elf.h"
+#include "runtime/kernel_turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct job {
     struct cache_key key; /* with a compiler only */
     uint8_t *material;
     size_t material_size;
+    const struct cache *found_in; /* cache or pack */
 };
 
 static int64_t now_ns(void)
@@ -99,7 +101,7 @@ static gdpa_status job_key(struct job *job)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s\n", options.list[i]);
     }
     const struct cache_key_part parts[] = {part("schema", KEY_SCHEMA),
-                                           part("generator", generator_id()),
+                                           part("generator", generator_id()), /* context.c tells the cache the same */
                                            {.label = "source", .data = job->source.text, .size = job->source.length},
                                            part("target", job->arch->target),
                                            part("kind", "cubin"),
@@ -198,10 +200,10 @@ static gdpa_status disk_read(struct job *job, struct cache *cache, const struct 
     } else {
         char hex[33];
         cache_key_hex(key, hex);
-        log_write(&job->ctx->log, GDPA_LOG_WARN, LOG_CACHE, "entry %s of %s is not used and removed: %s", hex,
-                  job->name.text, job->why.text);
+        const bool removed = cache_is_writable(cache) && cache_remove(cache, key, NULL) == CACHE_OK;
+        log_write(&job->ctx->log, GDPA_LOG_WARN, LOG_CACHE, "entry %s of %s (%s) is not used%s: %s", hex,
+                  job->name.text, cache_path(cache), removed ? " and removed" : "", job->why.text);
         counter_add(&job->ctx->counters.bad_entries, 1);
-        cache_remove(cache, key, NULL);
     }
     cache_entry_deinit(&entry);
     return status;
@@ -237,21 +239,54 @@ static gdpa_status disk_read_any_compiler(struct job *job, struct cache *cache, 
     return disk_read(job, cache, &search.key, NULL, 0, kernel);
 }
 
+static void hit_note(struct job *job, const struct cache *cache, const gdpa_kernel *found)
+{
+    job->found_in = cache;
+    counter_add(&job->ctx->counters.disk_hits, 1);
+    log_write(&job->ctx->log, GDPA_LOG_DEBUG, LOG_CACHE, "event=hit name=%s key=%s nvrtc=%s file=%s", job->name.text,
+              found->key, found->nvrtc, cache_path(cache));
+}
+
+/*
+ * A pack was chosen by whoever set this up: its code is used whichever NVRTC made it, but that of the NVRTC at hand
+ * first (docs/decisions/062-packs.md).
+ */
+static gdpa_status pack_read(struct job *job, struct cache *pack, gdpa_kernel **kernel)
+{
+    gdpa_status status = GDPA_E_NOT_FOUND;
+    if (job->nvrtc != NULL) {
+        status = disk_read(job, pack, &job->key, job->material, job->material_size, kernel);
+    }
+    return status == GDPA_E_NOT_FOUND ? disk_read_any_compiler(job, pack, kernel) : status;
+}
+
+static gdpa_status packs_look_up(struct job *job, gdpa_kernel **kernel)
+{
+    const struct packs *packs = context_packs(job->ctx);
+    gdpa_status status = GDPA_E_NOT_FOUND;
+    for (int i = 0; i < packs->count && status == GDPA_E_NOT_FOUND; i++) {
+        status = pack_read(job, packs->list[i], kernel);
+        if (status == GDPA_OK && *kernel != NULL) {
+            hit_note(job, packs->list[i], *kernel);
+        }
+    }
+    return status;
+}
+
 static gdpa_status job_look_up(struct job *job, gdpa_kernel **kernel)
 {
-    struct cache *cache = context_cache(job->ctx);
-    if (cache == NULL) {
-        return GDPA_E_NOT_FOUND;
-    }
     gdpa_kernel *found = NULL;
-    const gdpa_status status = job->nvrtc != NULL
-                                   ? disk_read(job, cache, &job->key, job->material, job->material_size, &found)
-                                   : disk_read_any_compiler(job, cache, &found);
-    if (status == GDPA_OK && found != NULL) {
+    gdpa_status status = packs_look_up(job, &found);
+    struct cache *cache = status == GDPA_E_NOT_FOUND ? context_cache(job->ctx) : NULL;
+    if (cache != NULL) {
+        status = job->nvrtc != NULL ? disk_read(job, cache, &job->key, job->material, job->material_size, &found)
+                                    : disk_read_any_compiler(job, cache, &found);
+        if (status == GDPA_OK && found != NULL) {
+            hit_note(job, cache, found);
+        }
+    }
+    if (status == GDPA_OK) {
         *kernel = found;
-        counter_add(&job->ctx->counters.disk_hits, 1);
-        log_write(&job->ctx->log, GDPA_LOG_DEBUG, LOG_CACHE, "event=hit name=%s key=%s nvrtc=%s", job->name.text,
-                  found->key, found->nvrtc);
     }
     return status;
 }
@@ -260,16 +295,35 @@ static gdpa_status job_look_up(struct job *job, gdpa_kernel **kernel)
  * Compiler
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* As a shell takes it for one word. */
+static void quoted_print(const char *text, struct sbuf *line)
+{
+    sbuf_addstr(line, "'");
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            sbuf_addstr(line, "'\\''");
+        } else {
+            sbuf_add(line, text, 1);
+        }
+    }
+    sbuf_addstr(line, "'");
+}
+
+/* With the command that cures it, which works as it is printed, also where the variable that brought us here is set. */
 static gdpa_status not_ready(struct job *job)
 {
     const struct setting *dir = &job->ctx->cache_dir;
-    const bool chosen = dir->value != NULL && strcmp(dir->origin, "default") != 0;
-    return fail(&job->why, GDPA_E_NOT_READY,
-                "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: "
-                "%s%s%sgdpa-jit warm '%s'",
-                job->name.text, job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx),
-                job->ctx->mode_origin, chosen ? "GDPAJIT_CACHE_DIR='" : "", chosen ? dir->value : "",
-                chosen ? "' " : "", job->spec_text.text);
+    fail(&job->why, GDPA_E_NOT_READY,
+         "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: %s", job->name.text,
+         job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx), job->ctx->mode_origin,
+         strcmp(job->ctx->mode_origin, "GDPAJIT_MODE") == 0 ? "GDPAJIT_MODE=auto " : "");
+    if (dir->value != NULL && strcmp(dir->origin, "default") != 0) {
+        sbuf_addstr(&job->why, "GDPAJIT_CACHE_DIR=");
+        quoted_print(dir->value, &job->why);
+        sbuf_addstr(&job->why, " ");
+    }
+    sbuf_addf(&job->why, "gdpa-jit warm '%s'", job->spec_text.text);
+    return GDPA_E_NOT_READY;
 }
 
 /* True when the disk has it now: texts need not stay in memory. */
@@ -375,7 +429,9 @@ static gdpa_status job_compile(struct job *job, gdpa_kernel **kernel)
                                             .target = job->arch->target,
                                             .arch = job->spec->arch};
     struct compile_result compiled;
+    slot_take(job->ctx);
     gdpa_status status = compile_source(job->nvrtc, &request, &compiled, &job->why);
+    slot_give(job->ctx);
     if (status == GDPA_OK) {
         counter_add(&counters->compiles, 1);
         counter_add(&counters->compile_ns, (uint64_t)(compiled.milliseconds * 1e6));
@@ -392,6 +448,42 @@ static gdpa_status job_compile(struct job *job, gdpa_kernel **kernel)
  * The whole
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* What a waiting job sees when it looks again. */
+struct look {
+    struct job *job;
+    gdpa_kernel **kernel;
+};
+
+static gdpa_status look_again(void *user)
+{
+    const struct look *look = user;
+    return job_look_up(look->job, look->kernel);
+}
+
+/* Compiles, unless another process does it already: then its kernel is waited for. */
+static gdpa_status job_compile_once(struct job *job, gdpa_kernel **kernel)
+{
+    struct cache *cache = context_cache(job->ctx);
+    if (cache == NULL || job->nvrtc == NULL) {
+        return job_compile(job, kernel);
+    }
+    struct look look = {.job = job, .kernel = kernel};
+    struct kernel_turn turn = {.cache = cache,
+                               .key = &job->key,
+                               .log = &job->ctx->log,
+                               .name = job->name.text,
+                               .wait_ns = job->ctx->cache_wait_ns,
+                               .waits = &job->ctx->counters.process_waits,
+                               .look = look_again,
+                               .user = &look};
+    gdpa_status status = kernel_turn_begin(&turn);
+    if (status == GDPA_E_NOT_FOUND) {
+        status = job_compile(job, kernel);
+    }
+    kernel_turn_end(&turn);
+    return status;
+}
+
 static gdpa_status job_run(struct job *job, gdpa_kernel **kernel)
 {
     TRY(job_generate(job));
@@ -400,7 +492,7 @@ static gdpa_status job_run(struct job *job, gdpa_kernel **kernel)
     if (status != GDPA_E_NOT_FOUND) {
         return status;
     }
-    return job->ctx->mode == GDPA_MODE_STRICT ? not_ready(job) : job_compile(job, kernel);
+    return job->ctx->mode == GDPA_MODE_STRICT ? not_ready(job) : job_compile_once(job, kernel);
 }
 
 gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **kernel, struct sbuf *why)
@@ -414,4 +506,44 @@ gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **k
     }
     job_deinit(&job);
     return status;
+}
+
+gdpa_status kernel_identify(gdpa_ctx *ctx, const gdpa_spec *spec, struct kernel_identity *identity, struct sbuf *why)
+{
+    struct job job;
+    job_init(&job, ctx, spec);
+    gdpa_status status = job_generate(&job);
+    if (status == GDPA_OK) {
+        status = job_find_compiler(&job);
+    }
+    if (status == GDPA_OK) {
+        gdpa_kernel *kernel = NULL;
+        status = job_look_up(&job, &kernel);
+        if (status == GDPA_OK && kernel != NULL) {
+            kernel_free(kernel);
+        }
+        status = status == GDPA_E_NOT_FOUND ? GDPA_OK : status;
+    }
+    if (status != GDPA_OK) {
+        sbuf_reset(why);
+        sbuf_add(why, job.why.text, job.why.length);
+    }
+    *identity = (struct kernel_identity){.name = job.name,
+                                         .source = job.source,
+                                         .spec_text = job.spec_text,
+                                         .key = job.key,
+                                         .material = {job.material, job.material_size},
+                                         .found_in = job.found_in,
+                                         .no_key = job.nvrtc_why};
+    sbuf_deinit(&job.why);
+    return status;
+}
+
+void kernel_identity_deinit(struct kernel_identity *identity)
+{
+    sbuf_deinit(&identity->name);
+    sbuf_deinit(&identity->source);
+    sbuf_deinit(&identity->spec_text);
+    sbuf_deinit(&identity->no_key);
+    free((void *)(uintptr_t)identity->material.data);
 }

@@ -14,4 +14,17 @@
 /* The kernel of a normalised spec with its arch; nobody holds it yet. The reason of a failure is in `why`. */
 gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **kernel, struct sbuf *why);
 
+/* What a kernel is looked for by, and where it is found. */
+struct kernel_identity {
+    struct sbuf name, source, spec_text;
+    struct cache_key key; /* where there is material */
+    struct cache_bytes material;
+    const struct cache *found_in; /* cache or pack; NULL: it would be compiled */
+    struct sbuf no_key;           /* why there is none: the compiler is missing */
+};
+
+/* The identity is to be freed in every case. */
+gdpa_status kernel_identify(gdpa_ctx *ctx, const gdpa_spec *spec, struct kernel_identity *identity, struct sbuf *why);
+void kernel_identity_deinit(struct kernel_identity *identity);
+
 #endif

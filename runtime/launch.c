@@ -1,29 +1,25 @@
 /*
- * Launching: arguments are checked and packed on the stack, then one call of the driver. Nothing here allocates, locks,
- * logs or reads the environment once a kernel is loaded.
+ * Launching: arguments are checked and packed on the stack, then the driver is called, once for each
+ * kernel and for a workspace to be cleared. Nothing here allocates, locks,
+ * logs or reads the environment once a kernel is loaded and the thread has its block (thread.h).
  */
+#include "runtime/backward_params.h"
 #include "runtime/kernel.h"
 #include "runtime/launch_params.h"
+#include "runtime/thread.h"
 
 #include <inttypes.h>
 
 #define WORKSPACE_ALIGNMENT 256
 
-/* No forward kernel needs any. */
-static size_t workspace_bytes_of(const gdpa_kernel *kernel)
+static gdpa_status workspace_check(size_t needed, const void *workspace, size_t bytes)
 {
-    (void)kernel;
-    return 0;
-}
-
-static gdpa_status workspace_check(const gdpa_kernel *kernel, const void *workspace, size_t bytes)
-{
-    const size_t needed = workspace_bytes_of(kernel);
     if (needed == 0) {
         return GDPA_OK;
     }
     FAIL_IF(workspace == NULL || bytes < needed, GDPA_E_WORKSPACE,
-            "the workspace has %zu bytes, but these arguments need %zu; ask gdpa_workspace_size",
+            "the workspace has %zu bytes, but these arguments need %zu; ask gdpa_workspace_size or "
+            "gdpa_backward_workspace_size",
             workspace == NULL ? 0 : bytes, needed);
     FAIL_IF((uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0, GDPA_E_WORKSPACE,
             "the workspace %p is not aligned to %d bytes", workspace, WORKSPACE_ALIGNMENT);
@@ -33,9 +29,15 @@ static gdpa_status workspace_check(const gdpa_kernel *kernel, const void *worksp
 gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes)
 {
     FAIL_IF(kernel == NULL || bytes == NULL, GDPA_E_ARGUMENT, "%s is NULL", kernel == NULL ? "kernel" : "bytes");
+    if (kernel->spec.pass == GDPA_PASS_BACKWARD) {
+        struct backward_shape shape;
+        TRY(backward_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
+        *bytes = shape.workspace;
+        return GDPA_OK;
+    }
     struct launch_shape shape;
     TRY(launch_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
-    *bytes = workspace_bytes_of(kernel);
+    *bytes = 0; /* no forward kernel needs any */
     return GDPA_OK;
 }
 
@@ -53,50 +55,114 @@ static gdpa_status launch_failed(const gdpa_kernel *kernel, int result, const st
     } else if (result == CUDA_INVALID_CONTEXT && config->stream == NULL) {
         sbuf_addstr(&why, "; the NULL stream needs a context that is current on the calling thread: make one current, "
                           "or pass a stream");
+    } else if (result == CUDA_CONTEXT_IS_DESTROYED || result == CUDA_INVALID_HANDLE) {
+        sbuf_addstr(&why, "; after a device was reset or a context destroyed, call gdpa_ctx_reset");
     }
     error_set_why(GDPA_E_DRIVER, &why);
     sbuf_deinit(&why);
     return GDPA_E_DRIVER;
 }
 
+/* What is queued one behind the other: a fill of memory, when it has any words, then launches. */
+struct queue {
+    uint64_t words_at; /* device address */
+    size_t words;
+    int count;
+    struct {
+        struct launch_config config;
+        struct CUkern_st *function;
+        void *parameters;
+    } launches[2];
+};
+
+/* *failed: the launch that the result is of; the first one for a fill. */
+static int queue_run(const struct driver *driver, struct queue *queue, struct CUstream_st *stream, int *failed)
+{
+    int result = CUDA_OK;
+    *failed = 0;
+    if (queue->words > 0) {
+        result = driver->fill_words(queue->words_at, 0, queue->words, stream);
+    }
+    for (int i = 0; i < queue->count && result == CUDA_OK; i++) {
+        void *parameters[] = {queue->launches[i].parameters};
+        *failed = i;
+        result = driver->launch(&queue->launches[i].config, queue->launches[i].function, parameters, NULL);
+    }
+    return result;
+}
+
 /*
  * For threads that have no current context. A stream knows its own, and drivers that take it from there never get here.
  */
-static int launch_in_context_of_stream(const gdpa_kernel *kernel, const struct launch_config *config,
-                                       struct CUkern_st *function, void **parameters)
+static int queue_run_in_context_of_stream(const struct driver *driver, struct queue *queue, struct CUstream_st *stream,
+                                          int *failed)
 {
-    const struct driver *driver = kernel->driver;
     struct CUctx_st *context = NULL;
-    int result = driver->stream_context(config->stream, &context);
+    int result = driver->stream_context(stream, &context);
     if (result == CUDA_OK) {
         result = driver->context_push(context);
     }
     if (result != CUDA_OK) {
         return result;
     }
-    result = driver->launch(config, function, parameters, NULL);
+    result = queue_run(driver, queue, stream, failed);
     driver->context_pop(&context);
     return result;
 }
 
-/* Tensor maps of the boxes, as the kernel reads them. */
-static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct launch_shape *shape,
-                               struct gdpa_fwd_sm90_params *params)
+static void queue_add(struct queue *queue, struct CUkern_st *function, void *parameters,
+                      const struct launch_config *config)
 {
-    static const char *const names[] = {"q", "k", "v"};
-    struct gdpa_tensor_map *const maps[] = {&params->q_map, &params->k_map, &params->v_map};
+    queue->launches[queue->count].config = *config;
+    queue->launches[queue->count].function = function;
+    queue->launches[queue->count].parameters = parameters;
+    queue->count++;
+}
+
+/* By the thread that launches, so that threads do not wait for each other's counting. */
+static void launches_count(const gdpa_kernel *kernel, struct thread_block *own, int count)
+{
+    if (own == NULL) {
+        counter_add(&kernel->ctx->counters.launches, (uint64_t)count);
+        return;
+    }
+    atomic_uint_fast64_t *launches = &thread_counts_get(own, kernel->ctx->number)->launches;
+    for (int i = 0; i < count; i++) {
+        thread_count(launches);
+    }
+}
+
+static gdpa_status queue_send(gdpa_kernel *kernel, struct queue *queue, struct CUstream_st *stream)
+{
+    int failed = 0;
+    int result = queue_run(kernel->driver, queue, stream, &failed);
+    if (result == CUDA_INVALID_CONTEXT && stream != NULL) {
+        result = queue_run_in_context_of_stream(kernel->driver, queue, stream, &failed);
+    }
+    if (result != CUDA_OK) {
+        return launch_failed(kernel, result, &queue->launches[failed].config);
+    }
+    launches_count(kernel, thread_block_get(), queue->count);
+    return GDPA_OK;
+}
+
+/* Tensor maps of boxes, as the kernel reads them. */
+static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct tensor_box *boxes, int count,
+                               struct gdpa_tensor_map *maps)
+{
+    static const char *const names[] = {"q", "k", "v", "dout"};
     const struct driver *driver = kernel->driver;
     FAIL_IF(
         driver->tensor_map_encode == NULL, GDPA_E_DRIVER,
         "the driver %s (CUDA %d.%d) has no cuTensorMapEncodeTiled, which kernels of family sm90 need; update it, or "
         "set spec.family to portable",
         driver->path, driver->version / 1000, driver->version % 1000 / 10);
-    for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
-        const struct tensor_box *box = &shape->boxes[i];
+    for (int i = 0; i < count; i++) {
+        const struct tensor_box *box = &boxes[i];
         const uint32_t extents[TENSOR_BOX_RANK] = {TENSOR_BOX_COLUMNS, box->rows, 1, 1};
         const uint32_t steps[TENSOR_BOX_RANK] = {1, 1, 1, 1};
         const int type = box->dtype == GDPA_DTYPE_FP16 ? CUDA_TENSOR_MAP_FLOAT16 : CUDA_TENSOR_MAP_BFLOAT16;
-        const int result = driver->tensor_map_encode(maps[i], type, TENSOR_BOX_RANK, (void *)(uintptr_t)box->data,
+        const int result = driver->tensor_map_encode(&maps[i], type, TENSOR_BOX_RANK, (void *)(uintptr_t)box->data,
                                                      box->extents, box->strides, extents, steps, 0,
                                                      CUDA_TENSOR_MAP_SWIZZLE_128B, CUDA_TENSOR_MAP_L2_256B, 0);
         if (result != CUDA_OK) {
@@ -111,22 +177,87 @@ static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct launch_sh
             return GDPA_E_DRIVER;
         }
     }
-    params->common = shape->params;
     return GDPA_OK;
 }
 
-static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape, struct CUstream_st *stream)
+static gdpa_status kernel_ready(gdpa_kernel *kernel, struct CUstream_st *stream, struct CUkern_st **function)
 {
-    struct CUkern_st *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
-    if (function == NULL) {
+    *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
+    if (*function == NULL) {
         TRY(kernel_load(kernel, stream));
-        function = atomic_load_explicit(&kernel->function, memory_order_acquire);
+        *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
     }
-    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
-    struct gdpa_fwd_sm90_params boxed;
-    if (shape->boxed) {
-        TRY(maps_encode(kernel, shape, &boxed));
+    return GDPA_OK;
+}
+
+/* Everything that tensor_boxes_fill reads of the parameters; the rest is fixed by the kernel. */
+static struct thread_maps_key maps_key(const gdpa_kernel *kernel, const struct gdpa_fwd_params *params)
+{
+    return (struct thread_maps_key){.kernel = kernel->number,
+                                    .data = {params->q, params->k, params->v},
+                                    .strides = {params->q_stride_batch, params->q_stride_row, params->q_stride_head,
+                                                params->k_stride_batch, params->k_stride_row, params->k_stride_head,
+                                                params->v_stride_batch, params->v_stride_row, params->v_stride_head},
+                                    .rows_q = params->rows_q,
+                                    .rows_k = params->rows_k,
+                                    .batch = params->batch,
+                                    .heads_q = params->heads_q,
+                                    .heads_per_group = params->heads_per_group};
+}
+
+static bool maps_key_equal(const struct thread_maps_key *a, const struct thread_maps_key *b)
+{
+    uint64_t left[sizeof *a / sizeof(uint64_t)], right[sizeof *a / sizeof(uint64_t)], different = 0;
+    memcpy(left, a, sizeof left);
+    memcpy(right, b, sizeof right);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        different |= left[i] ^ right[i];
     }
+    return different == 0;
+}
+
+static struct thread_maps *maps_place(struct thread_block *own, const struct thread_maps_key *key)
+{
+    const uint64_t mixed = key->kernel * 7 ^ (uintptr_t)key->data[0] ^ (uintptr_t)key->data[1] >> 3;
+    return &own->maps[mixed * UINT64_C(0x9e3779b97f4a7c15) >> (64 - THREAD_MAPS_BITS)];
+}
+
+static gdpa_status forward_maps_encode(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common,
+                                       struct gdpa_fwd_sm90_params *params)
+{
+    struct tensor_box boxes[TENSOR_BOX_COUNT];
+    TRY(tensor_boxes_fill(&kernel->spec, &kernel->plan, common, boxes));
+    return maps_encode(kernel, boxes, TENSOR_BOX_COUNT, (struct gdpa_tensor_map *)params);
+}
+
+/*
+ * A tensor map says nothing but its arguments, so that the same arguments may take the map of the last time. *params is
+ * `fresh`, or belongs to the thread until its next launch; the driver copies it.
+ */
+static gdpa_status maps_find(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common, struct thread_block *own,
+                             struct gdpa_fwd_sm90_params *fresh, struct gdpa_fwd_sm90_params **params)
+{
+    *params = fresh;
+    if (own == NULL) {
+        TRY(forward_maps_encode(kernel, common, fresh));
+    } else {
+        const struct thread_maps_key key = maps_key(kernel, common);
+        struct thread_maps *place = maps_place(own, &key);
+        *params = &place->params;
+        if (!maps_key_equal(&place->key, &key)) {
+            place->key.kernel = 0;
+            TRY(forward_maps_encode(kernel, common, &place->params));
+            place->key = key;
+        }
+    }
+    (*params)->common = *common;
+    return GDPA_OK;
+}
+
+/* One launch needs no queue, but where the thread has no context. */
+static gdpa_status launch_one(gdpa_kernel *kernel, const struct launch_shape *shape, struct CUkern_st *function,
+                              void *params, struct thread_block *own, struct CUstream_st *stream)
+{
     const struct launch_config config = {.grid_x = shape->grid,
                                          .grid_y = shape->grid_y,
                                          .grid_z = 1,
@@ -135,16 +266,103 @@ static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape,
                                          .block_z = 1,
                                          .shared_bytes = shape->smem,
                                          .stream = stream};
-    void *parameters[] = {shape->boxed ? (void *)&boxed : (void *)&shape->params};
-    int result = kernel->driver->launch(&config, function, parameters, NULL);
+    void *parameters[] = {params};
+    const int result = kernel->driver->launch(&config, function, parameters, NULL);
+    if (__builtin_expect(result == CUDA_OK, 1)) {
+        launches_count(kernel, own, 1);
+        return GDPA_OK;
+    }
     if (result == CUDA_INVALID_CONTEXT && stream != NULL) {
-        result = launch_in_context_of_stream(kernel, &config, function, parameters);
+        struct queue queue = {.count = 0};
+        queue_add(&queue, function, params, &config);
+        return queue_send(kernel, &queue, stream);
     }
-    if (result != CUDA_OK) {
-        return launch_failed(kernel, result, &config);
+    return launch_failed(kernel, result, &config);
+}
+
+static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape, struct CUstream_st *stream)
+{
+    struct CUkern_st *function = NULL;
+    struct thread_block *own = thread_block_get();
+    TRY(kernel_ready(kernel, stream, &function));
+    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
+    if (!shape->boxed) {
+        return launch_one(kernel, shape, function, &shape->params, own, stream);
     }
-    counter_add(&kernel->ctx->counters.launches, 1);
+    struct gdpa_fwd_sm90_params fresh, *boxed = NULL;
+    TRY(maps_find(kernel, &shape->params, own, &fresh, &boxed));
+    return launch_one(kernel, shape, function, boxed, own, stream);
+}
+
+static struct launch_config backward_config(const struct backward_grid *grid, struct CUstream_st *stream)
+{
+    return (struct launch_config){.grid_x = grid->x,
+                                  .grid_y = grid->y,
+                                  .grid_z = 1,
+                                  .block_x = grid->block,
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = grid->smem,
+                                  .stream = stream};
+}
+
+/*
+ * A kernel of a backward, if it has any blocks. It takes *params, or, where it has boxes, *boxed: its tensor maps and a copy of them. Both stay
+ * where they are until the queue was sent.
+ */
+static gdpa_status queue_add_backward(struct queue *queue, const gdpa_kernel *kernel, struct CUkern_st *function,
+                                      const struct backward_grid *grid, const struct tensor_box *boxes,
+                                      struct gdpa_bwd_params *params, struct gdpa_bwd_sm90_params *boxed,
+                                      struct CUstream_st *stream)
+{
+    if (grid->x == 0) {
+        return GDPA_OK;
+    }
+    const struct launch_config config = backward_config(grid, stream);
+    if (boxes == NULL) {
+        queue_add(queue, function, params, &config);
+        return GDPA_OK;
+    }
+    TRY(maps_encode(kernel, boxes, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)boxed));
+    boxed->common = *params;
+    queue_add(queue, function, boxed, &config);
     return GDPA_OK;
+}
+
+static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
+                                   struct CUstream_st *stream)
+{
+    struct backward_shape shape;
+    TRY(backward_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
+    TRY(workspace_check(shape.workspace, workspace, workspace_bytes));
+    if (shape.main.x == 0 && shape.second.x == 0) {
+        return GDPA_OK;
+    }
+    struct CUkern_st *function = NULL;
+    TRY(kernel_ready(kernel, stream, &function));
+    backward_shape_fit(&shape, kernel->most_sms);
+    struct queue queue = {.count = 0};
+    if (shape.workspace > 0) {
+        shape.params.dq_sum = workspace;
+        queue.words_at = (uint64_t)(uintptr_t)workspace;
+        queue.words = shape.workspace / sizeof(uint32_t);
+    }
+    struct gdpa_bwd_sm90_params boxed[2];
+    TRY(queue_add_backward(&queue, kernel, function, &shape.main, shape.boxed ? shape.boxes : NULL, &shape.params,
+                           &boxed[0], stream));
+    TRY(queue_add_backward(&queue, kernel, kernel->second, &shape.second,
+                           shape.second_boxed ? shape.second_boxes : NULL, &shape.params, &boxed[1], stream));
+    return queue_send(kernel, &queue, stream);
+}
+
+bool kernel_launch_quickly(gdpa_kernel *kernel, const gdpa_args *args, struct CUstream_st *stream, gdpa_status *status)
+{
+    struct launch_shape shape;
+    if (!launch_quick_fill(&kernel->quick, args, &shape)) {
+        return false;
+    }
+    *status = shape_launch(kernel, &shape, stream);
+    return true;
 }
 
 gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
@@ -152,7 +370,12 @@ gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *worksp
 {
     FAIL_IF(kernel == NULL, GDPA_E_ARGUMENT, "kernel is NULL");
     struct launch_shape shape;
+    if (launch_quick_fill(&kernel->quick, args, &shape)) {
+        return shape_launch(kernel, &shape, stream);
+    }
+    if (kernel->spec.pass == GDPA_PASS_BACKWARD) {
+        return backward_launch(kernel, args, workspace, workspace_bytes, stream);
+    }
     TRY(launch_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
-    TRY(workspace_check(kernel, workspace, workspace_bytes));
     return shape.grid == 0 ? GDPA_OK : shape_launch(kernel, &shape, stream);
 }

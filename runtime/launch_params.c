@@ -1,377 +1,17 @@
 /*
- * Arguments -> kernel parameters and grid; see launch_params.h. Pure arithmetic, on every launch: no allocation.
- *
- * Everything a caller can get wrong is refused here, before the driver is asked for anything. The numbering of the
- * query tiles is the one that templates/tile_schedule.cuh takes apart again.
+ * Arguments -> kernel parameters and grid of a forward; see launch_params.h. Pure arithmetic, on every launch: no allocation. The
+ * numbering of the query tiles is the one that templates/tile_schedule.cuh takes apart again.
  */
 #include "runtime/launch_params.h"
 #include "runtime/error.h"
-#include "runtime/structs.h"
+#include "runtime/launch_checks.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
-
-#define GRID_LIMIT INT64_C(2147483647) /* largest grid.x; more tiles take a second dimension */
-#define GRID_Y_LIMIT INT64_C(65535)
-#define BATCH_LIMIT INT64_C(2147483646)
-#define HEADS_LIMIT INT64_C(2147483647)
-#define ROWS_LIMIT INT64_C(2147418112) /* 2^31 - 2^16: positions plus a tile stay inside int32 */
-#define FAST_ALIGNMENT 16
-#define UNALIGNED_REMEDY "set unaligned in the spec, or call gdpa_forward, which does so by itself"
-
-/* One tensor of a call, with its extents; a jagged one is a batch of 1. */
-struct view {
-    const char *name;
-    const gdpa_tensor *tensor;
-    bool jagged, output;
-    int32_t dtype, element; /* legal type and its bytes */
-    int64_t batch, rows, heads, dim;
-};
-
-/* In elements; 0 where the extent is 1 or less, so that no stride without meaning reaches the kernel. */
-struct strides {
-    int64_t batch, row, head;
-};
-
-struct views {
-    struct view q, k, v, o;
-};
-
-static int32_t or_default(int32_t value, int32_t otherwise)
-{
-    return value != 0 ? value : otherwise;
-}
-
-static int32_t dtype_bytes(int32_t dtype)
-{
-    const struct dtype_row *row = dtype_find(dtype);
-    return row == NULL ? 2 : row->bytes;
-}
-
-static const char *dtype_name(int32_t dtype)
-{
-    const struct dtype_row *row = dtype_find(dtype);
-    return row == NULL ? "no type" : row->name;
-}
-
-/* Works for specs that are not normalised too: args_are_unaligned is asked before that. */
-static struct views views_make(const gdpa_spec *spec, const gdpa_args *args)
-{
-    const bool jagged_q = spec->layout_q == GDPA_LAYOUT_JAGGED;
-    const bool jagged_k = spec->layout_k == GDPA_LAYOUT_JAGGED;
-    const int32_t dtype = or_default(spec->dtype, GDPA_DTYPE_BF16);
-    const int32_t out_dtype = or_default(spec->out_dtype, dtype);
-    const struct view query = {.name = "q",
-                               .tensor = &args->q,
-                               .jagged = jagged_q,
-                               .dtype = dtype,
-                               .element = dtype_bytes(dtype),
-                               .batch = jagged_q ? 1 : args->batch,
-                               .rows = jagged_q ? args->total_q : args->seqlen_q,
-                               .heads = args->heads_q,
-                               .dim = spec->head_dim};
-    struct views views = {.q = query, .k = query, .v = query, .o = query};
-    views.k.name = "k";
-    views.k.tensor = &args->k;
-    views.k.jagged = jagged_k;
-    views.k.batch = jagged_k ? 1 : args->batch;
-    views.k.rows = jagged_k ? args->total_k : args->seqlen_k;
-    views.k.heads = args->heads_k;
-    views.v = views.k;
-    views.v.name = "v";
-    views.v.tensor = &args->v;
-    views.v.dim = or_default(spec->head_dim_v, spec->head_dim);
-    views.o.name = "o";
-    views.o.tensor = &args->o;
-    views.o.output = true;
-    views.o.dtype = out_dtype;
-    views.o.element = dtype_bytes(out_dtype);
-    views.o.dim = views.v.dim;
-    return views;
-}
-
-static bool view_is_empty(const struct view *view)
-{
-    return view->batch == 0 || view->rows == 0;
-}
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Sizes and offsets
- * ------------------------------------------------------------------------------------------------------------- */
-
-static gdpa_status range_check(const char *name, int64_t value, int64_t lowest, int64_t highest)
-{
-    FAIL_IF(value < lowest || value > highest, GDPA_E_ARGUMENT, "%s %" PRId64 " is not in %" PRId64 " to %" PRId64,
-            name, value, lowest, highest);
-    return GDPA_OK;
-}
-
-/* The fields of one side, q or k. */
-struct side {
-    char letter;
-    bool jagged;
-    int64_t batch, seqlen, total, max_seqlen;
-    const int32_t *cu_seqlens, *seqused;
-};
-
-static gdpa_status offsets_check(const struct side *side)
-{
-    FAIL_IF(side->jagged && side->cu_seqlens == NULL && side->batch > 0, GDPA_E_ARGUMENT,
-            "cu_seqlens_%c is NULL, but layout_%c is jagged: it must hold batch + 1 = %" PRId64
-            " int32 offsets on the device",
-            side->letter, side->letter, side->batch + 1);
-    FAIL_IF(!side->jagged && side->cu_seqlens != NULL, GDPA_E_ARGUMENT,
-            "cu_seqlens_%c is given, but layout_%c is dense: leave it NULL, or set layout_%c to jagged", side->letter,
-            side->letter, side->letter);
-    FAIL_IF((uintptr_t)side->cu_seqlens % sizeof(int32_t) != 0, GDPA_E_ARGUMENT,
-            "cu_seqlens_%c %p is not aligned to 4 bytes", side->letter, (const void *)side->cu_seqlens);
-    FAIL_IF((uintptr_t)side->seqused % sizeof(int32_t) != 0, GDPA_E_ARGUMENT, "seqused_%c %p is not aligned to 4 bytes",
-            side->letter, (const void *)side->seqused);
-    return GDPA_OK;
-}
-
-static gdpa_status side_check(const struct side *side)
-{
-    const char total[] = {'t', 'o', 't', 'a', 'l', '_', side->letter, '\0'};
-    const char seqlen[] = {'s', 'e', 'q', 'l', 'e', 'n', '_', side->letter, '\0'};
-    const char max_seqlen[] = {'m', 'a', 'x', '_', 's', 'e', 'q', 'l', 'e', 'n', '_', side->letter, '\0'};
-    if (side->jagged) {
-        TRY(range_check(total, side->total, 0, ROWS_LIMIT));
-        TRY(range_check(max_seqlen, side->max_seqlen, 0, INT64_MAX));
-        FAIL_IF(side->seqlen != 0, GDPA_E_ARGUMENT, "%s is %" PRId64 ", but layout_%c is jagged: leave it 0 and set %s",
-                seqlen, side->seqlen, side->letter, total);
-    } else {
-        TRY(range_check(seqlen, side->seqlen, 0, ROWS_LIMIT));
-        FAIL_IF(side->total != 0, GDPA_E_ARGUMENT, "%s is %" PRId64 ", but layout_%c is dense: leave it 0 and set %s",
-                total, side->total, side->letter, seqlen);
-        FAIL_IF(side->max_seqlen != 0, GDPA_E_ARGUMENT,
-                "%s is %" PRId64 ", but layout_%c is dense: leave it 0, %s says the length", max_seqlen,
-                side->max_seqlen, side->letter, seqlen);
-    }
-    return offsets_check(side);
-}
-
-static gdpa_status sizes_check(const gdpa_spec *spec, const gdpa_args *args)
-{
-    const uint32_t known = GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | GDPA_ARGS_ACTIVATION_PARAM;
-    FAIL_IF((args->flags & ~known) != 0, GDPA_E_VERSION,
-            "flags 0x%x of gdpa_args has bits that library version %s does not know (it knows 0x%x)", args->flags,
-            GDPA_VERSION_STRING, known);
-    TRY(range_check("batch", args->batch, 0, BATCH_LIMIT));
-    TRY(range_check("heads_q", args->heads_q, 1, HEADS_LIMIT));
-    TRY(range_check("heads_k", args->heads_k, 1, HEADS_LIMIT));
-    FAIL_IF(args->heads_q % args->heads_k != 0, GDPA_E_ARGUMENT,
-            "heads_q %" PRId64 " is not a multiple of heads_k %" PRId64, args->heads_q, args->heads_k);
-    const struct side query = {.letter = 'q',
-                               .jagged = spec->layout_q == GDPA_LAYOUT_JAGGED,
-                               .batch = args->batch,
-                               .seqlen = args->seqlen_q,
-                               .total = args->total_q,
-                               .max_seqlen = args->max_seqlen_q,
-                               .cu_seqlens = args->cu_seqlens_q,
-                               .seqused = args->seqused_q};
-    const struct side key = {.letter = 'k',
-                             .jagged = spec->layout_k == GDPA_LAYOUT_JAGGED,
-                             .batch = args->batch,
-                             .seqlen = args->seqlen_k,
-                             .total = args->total_k,
-                             .max_seqlen = args->max_seqlen_k,
-                             .cu_seqlens = args->cu_seqlens_k,
-                             .seqused = args->seqused_k};
-    TRY(side_check(&query));
-    return side_check(&key);
-}
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Tensors
- * ------------------------------------------------------------------------------------------------------------- */
-
-/* The strides that are used, packed ones when the tensor has none. False on overflow. */
-static bool strides_of(const struct view *view, struct strides *strides)
-{
-    const gdpa_tensor *tensor = view->tensor;
-    struct strides all = {tensor->stride_batch, tensor->stride_row, tensor->stride_head};
-    if ((tensor->flags & GDPA_TENSOR_STRIDES) == 0) {
-        all.head = view->dim;
-        if (__builtin_mul_overflow(view->heads, view->dim, &all.row) ||
-            __builtin_mul_overflow(view->rows, all.row, &all.batch)) {
-            return false;
-        }
-    }
-    strides->batch = view->batch > 1 ? all.batch : 0;
-    strides->row = view->rows > 1 ? all.row : 0;
-    strides->head = view->heads > 1 ? all.head : 0;
-    return true;
-}
-
-/* The name and value of the first stride that is not a multiple of 16 bytes; NULL when all are. */
-static const char *stride_misaligned(const struct view *view, const struct strides *strides, int64_t *value)
-{
-    const int64_t multiple = FAST_ALIGNMENT / view->element;
-    const char *name = NULL;
-    if (strides->head % multiple != 0) {
-        name = "stride_head";
-        *value = strides->head;
-    }
-    if (strides->row % multiple != 0) {
-        name = "stride_row";
-        *value = strides->row;
-    }
-    if (strides->batch % multiple != 0) {
-        name = "stride_batch";
-        *value = strides->batch;
-    }
-    return name;
-}
-
-static gdpa_status alignment_check(const struct view *view, const struct strides *strides, bool unaligned)
-{
-    const uintptr_t address = (uintptr_t)view->tensor->data;
-    FAIL_IF(address % (uintptr_t)view->element != 0, GDPA_E_ARGUMENT,
-            "%s.data %p is not aligned to its element size of %d bytes", view->name, view->tensor->data, view->element);
-    if (unaligned) {
-        return GDPA_OK;
-    }
-    FAIL_IF(address % FAST_ALIGNMENT != 0, GDPA_E_ARGUMENT, "%s.data %p is not aligned to %d bytes; %s", view->name,
-            view->tensor->data, FAST_ALIGNMENT, UNALIGNED_REMEDY);
-    int64_t value = 0;
-    const char *stride = stride_misaligned(view, strides, &value);
-    FAIL_IF(stride != NULL, GDPA_E_ARGUMENT, "%s.%s %" PRId64 " elements is not a multiple of %d (%d bytes of %s); %s",
-            view->name, stride, value, FAST_ALIGNMENT / view->element, FAST_ALIGNMENT, dtype_name(view->dtype),
-            UNALIGNED_REMEDY);
-    return GDPA_OK;
-}
-
-static gdpa_status explicit_strides_check(const struct view *view)
-{
-    const gdpa_tensor *tensor = view->tensor;
-    FAIL_IF(tensor->stride_dim != 1, GDPA_E_ARGUMENT,
-            "%s.stride_dim is %" PRId64 "; the elements of a head must be contiguous (1)", view->name,
-            tensor->stride_dim);
-    const int64_t values[] = {tensor->stride_batch, tensor->stride_row, tensor->stride_head};
-    const char *const names[] = {"stride_batch", "stride_row", "stride_head"};
-    for (int i = 0; i < 3; i++) {
-        FAIL_IF(values[i] < 0, GDPA_E_ARGUMENT, "%s.%s is %" PRId64 "; strides must not be negative", view->name,
-                names[i], values[i]);
-    }
-    return GDPA_OK;
-}
-
-/* The last element must lie within the 2^63 bytes that the kernels can address. */
-static gdpa_status reach_check(const struct view *view, const struct strides *strides)
-{
-    const int64_t extents[] = {view->batch, view->rows, view->heads};
-    const int64_t steps[] = {strides->batch, strides->row, strides->head};
-    int64_t reach = view->dim;
-    bool overflow = false;
-    for (int i = 0; i < 3; i++) {
-        int64_t part = 0;
-        overflow = overflow || __builtin_mul_overflow(extents[i] - 1, steps[i], &part) ||
-                   __builtin_add_overflow(reach, part, &reach);
-    }
-    overflow = overflow || reach > INT64_MAX / view->element;
-    FAIL_IF(overflow, GDPA_E_ARGUMENT,
-            "%s does not fit into 2^63 bytes: extents %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
-            ", strides %" PRId64 ", %" PRId64 ", %" PRId64 " (batch, row, head)",
-            view->name, view->batch, view->rows, view->heads, view->dim, strides->batch, strides->row, strides->head);
-    return GDPA_OK;
-}
-
-/*
- * No two results may share an element: from the smallest stride to the largest, each must step over all that the ones
- * before it cover.
- */
-static gdpa_status output_overlap_check(const struct view *view, const struct strides *strides)
-{
-    int64_t extents[] = {view->batch, view->rows, view->heads};
-    int64_t steps[] = {strides->batch, strides->row, strides->head};
-    const char *names[] = {"stride_batch", "stride_row", "stride_head"};
-    for (int i = 1; i < 3; i++) {
-        for (int j = i; j > 0 && steps[j] < steps[j - 1]; j--) {
-            const int64_t step = steps[j], extent = extents[j];
-            const char *name = names[j];
-            steps[j] = steps[j - 1], extents[j] = extents[j - 1], names[j] = names[j - 1];
-            steps[j - 1] = step, extents[j - 1] = extent, names[j - 1] = name;
-        }
-    }
-    int64_t covered = view->dim;
-    for (int i = 0; i < 3; i++) {
-        if (extents[i] <= 1) {
-            continue;
-        }
-        FAIL_IF(steps[i] < covered, GDPA_E_ARGUMENT,
-                "%s.%s is %" PRId64 ", but %" PRId64
-                " elements lie before the next one: results would overwrite each other",
-                view->name, names[i], steps[i], covered);
-        covered += (extents[i] - 1) * steps[i]; /* reach_check has ruled overflow out */
-    }
-    return GDPA_OK;
-}
-
-static gdpa_status tensor_check(const struct view *view, bool unaligned, bool untouched, struct strides *strides)
-{
-    const gdpa_tensor *tensor = view->tensor;
-    FAIL_IF((tensor->flags & ~GDPA_TENSOR_STRIDES) != 0, GDPA_E_VERSION,
-            "%s.flags 0x%x has bits that library version %s does not know (it knows 0x%x)", view->name, tensor->flags,
-            GDPA_VERSION_STRING, GDPA_TENSOR_STRIDES);
-    FAIL_IF(tensor->dtype != GDPA_DTYPE_DEFAULT && tensor->dtype != view->dtype, GDPA_E_ARGUMENT,
-            "%s.dtype is %d (%s), but the kernel is made for %s", view->name, tensor->dtype, dtype_name(tensor->dtype),
-            dtype_name(view->dtype));
-    if ((tensor->flags & GDPA_TENSOR_STRIDES) != 0) {
-        TRY(explicit_strides_check(view));
-    }
-    *strides = (struct strides){0, 0, 0};
-    if (untouched || view_is_empty(view)) {
-        return GDPA_OK;
-    }
-    FAIL_IF(tensor->data == NULL, GDPA_E_ARGUMENT,
-            "%s.data is NULL, but %s has %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " elements", view->name,
-            view->name, view->batch, view->rows, view->heads, view->dim);
-    FAIL_IF(!strides_of(view, strides), GDPA_E_ARGUMENT,
-            "%s does not fit into 2^63 elements: extents %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64,
-            view->name, view->batch, view->rows, view->heads, view->dim);
-    TRY(alignment_check(view, strides, unaligned));
-    TRY(reach_check(view, strides));
-    return view->output ? output_overlap_check(view, strides) : GDPA_OK;
-}
-
-/* More than the copy engine can step (tensor_box.c): the kernels for unaligned tensors do without it. */
-static bool stride_beyond_copies(const struct strides *strides)
-{
-    return strides->row >= TENSOR_BOX_STRIDE_LIMIT || strides->head >= TENSOR_BOX_STRIDE_LIMIT ||
-           strides->batch >= TENSOR_BOX_STRIDE_LIMIT;
-}
-
-bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args)
-{
-    if (args->size < rule_args.smallest) {
-        return false; /* the launch refuses it */
-    }
-    const struct views views = views_make(spec, args);
-    const struct view *const each[] = {&views.q, &views.k, &views.v, &views.o};
-    for (int i = 0; i < 4; i++) {
-        struct strides strides;
-        int64_t value;
-        if (view_is_empty(each[i]) || !strides_of(each[i], &strides)) {
-            continue;
-        }
-        if ((uintptr_t)each[i]->tensor->data % FAST_ALIGNMENT != 0 ||
-            stride_misaligned(each[i], &strides, &value) != NULL || stride_beyond_copies(&strides)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Tiles
  * ------------------------------------------------------------------------------------------------------------- */
-
-static int64_t divide_up(int64_t value, int64_t divisor)
-{
-    return value / divisor + (value % divisor != 0);
-}
 
 /*
  * Direct mapping: every sequence has tiles_per_seq query tiles, enough for the longest. Search mapping (jagged queries
@@ -429,28 +69,13 @@ void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan
     }
 }
 
-/* A sum of nothing times infinity would be NaN where the header promises 0. */
-static gdpa_status scalar_check(const char *name, float value)
+static gdpa_status arguments_fill(const gdpa_spec *spec, const gdpa_args *args, struct gdpa_fwd_params *params)
 {
-    FAIL_IF(!isfinite(value), GDPA_E_ARGUMENT, "%s is %g; legal are finite numbers", name, (double)value);
-    return GDPA_OK;
-}
-
-static gdpa_status scalars_check(const struct gdpa_fwd_params *params)
-{
-    TRY(scalar_check("scale", params->scale));
-    TRY(scalar_check("out_scale", params->out_scale));
-    return scalar_check("activation_param", params->activation_param);
-}
-
-static void scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct gdpa_fwd_params *params)
-{
-    const struct activation_row *activation = activation_find(spec->activation);
-    params->scale = (args->flags & GDPA_ARGS_SCALE) != 0 ? args->scale : 1.0f;
-    params->out_scale = (args->flags & GDPA_ARGS_OUT_SCALE) != 0 ? args->out_scale : 1.0f;
-    params->activation_param = (args->flags & GDPA_ARGS_ACTIVATION_PARAM) != 0 ? args->activation_param
-                               : activation != NULL                            ? (float)activation->param_default
-                                                                               : 0.0f;
+    struct scalars scalars;
+    TRY(scalars_fill(spec, args, &scalars));
+    params->scale = scalars.scale;
+    params->out_scale = scalars.out_scale;
+    params->activation_param = scalars.activation_param;
     params->batch = (int32_t)args->batch;
     params->heads_q = (int32_t)args->heads_q;
     params->heads_per_group = (int32_t)(args->heads_q / args->heads_k);
@@ -458,6 +83,7 @@ static void scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct gd
     params->cu_seqlens_k = args->cu_seqlens_k;
     params->seqused_q = args->seqused_q;
     params->seqused_k = args->seqused_k;
+    return GDPA_OK;
 }
 
 static gdpa_status tensors_fill(const gdpa_spec *spec, const struct views *views, bool empty,
@@ -485,30 +111,21 @@ static gdpa_status tensors_fill(const gdpa_spec *spec, const struct views *views
 gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_plan *plan, const gdpa_args *args,
                               struct launch_shape *shape)
 {
-    FAIL_IF(args == NULL, GDPA_E_ARGUMENT, "args is NULL");
     gdpa_args own;
-    if (args->size != sizeof own) {
-        TRY(struct_check(&rule_args, args));
-        struct_read(&rule_args, args, &own);
-        args = &own;
-    }
+    TRY(args_read(&args, &own));
     TRY(sizes_check(normalised, args));
+    FAIL_IF((args->flags & GDPA_ARGS_ACCUMULATE) != 0, GDPA_E_ARGUMENT,
+            "GDPA_ARGS_ACCUMULATE is set, but the kernel is a forward one: only gradients are added to what is there");
     const struct views views = views_make(normalised, args);
     const bool empty = args->batch == 0 || view_is_empty(&views.q);
     struct launch_shape filled;
     memset(&filled, 0, sizeof filled);
     TRY(tensors_fill(normalised, &views, empty, &filled.params));
-    scalars_fill(normalised, args, &filled.params);
-    TRY(scalars_check(&filled.params));
+    TRY(arguments_fill(normalised, args, &filled.params));
     if (!empty) {
         TRY(tiles_count(normalised, plan, args, &filled.params));
     }
-    const int64_t grid_y = filled.params.num_tiles / GRID_LIMIT + (filled.params.num_tiles % GRID_LIMIT != 0);
-    FAIL_IF(grid_y > GRID_Y_LIMIT, GDPA_E_ARGUMENT,
-            "the problem has %" PRId64 " query tiles of %d rows, more than one launch can have; split the batch",
-            filled.params.num_tiles, plan->block_m);
-    filled.grid_y = (uint32_t)grid_y;
-    filled.grid = grid_y == 0 ? 0 : (uint32_t)((filled.params.num_tiles + grid_y - 1) / grid_y);
+    TRY(grid_fill(filled.params.num_tiles, "query", plan->block_m, &filled.grid, &filled.grid_y));
     filled.block = (uint32_t)plan->threads;
     filled.smem = (uint32_t)plan->smem_bytes;
     if (plan->family == KERNEL_FAMILY_SM90 && !empty) {

@@ -1,5 +1,5 @@
 /*
- * Arguments -> kernel parameters and grid. No driver in here: the emulator and the tests use it as the launch does.
+ * Arguments -> kernel parameters and grid of a forward. No driver in here: the emulator and the tests use it as the launch does.
  */
 #ifndef GDPA_RUNTIME_LAUNCH_PARAMS_H
 #define GDPA_RUNTIME_LAUNCH_PARAMS_H
@@ -28,8 +28,5 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
  * nothing to other kernels.
  */
 void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors);
-
-/* Whether the tensors of args need spec.unaligned. */
-bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args);
 
 #endif

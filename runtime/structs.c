@@ -5,17 +5,26 @@
 
 #include <string.h>
 
-/* When a struct grows, `smallest` becomes the offset of its first field added after 0.1. */
+/* Where a struct grew, `smallest` is the offset of its first field that came later. */
 #define RULE(type, text)                                                                                               \
     {                                                                                                                  \
         .name = #type, .remedy = text, .known = sizeof(type), .smallest = sizeof(type)                                 \
     }
 
-const struct struct_rule rule_args = RULE(gdpa_args, "start from GDPA_ARGS_INIT");
-const struct struct_rule rule_ctx_options = RULE(gdpa_ctx_options, "start from GDPA_CTX_OPTIONS_INIT");
-const struct struct_rule rule_stats = RULE(gdpa_stats, "set size = sizeof(gdpa_stats)");
+#define RULE_GROWN(type, later, text)                                                                                  \
+    {                                                                                                                  \
+        .name = #type, .remedy = text, .known = sizeof(type), .smallest = offsetof(type, later)                        \
+    }
+
+const struct struct_rule rule_args = RULE_GROWN(gdpa_args, dout, "start from GDPA_ARGS_INIT");
+const struct struct_rule rule_ctx_options =
+    RULE_GROWN(gdpa_ctx_options, cache_limit_bytes, "start from GDPA_CTX_OPTIONS_INIT");
+const struct struct_rule rule_stats = RULE_GROWN(gdpa_stats, process_waits, "set size = sizeof(gdpa_stats)");
 const struct struct_rule rule_kernel_info = RULE(gdpa_kernel_info, "set size = sizeof(gdpa_kernel_info)");
-const struct struct_rule rule_cache_summary = RULE(gdpa_cache_summary, "set size = sizeof(gdpa_cache_summary)");
+const struct struct_rule rule_cache_summary =
+    RULE_GROWN(gdpa_cache_summary, foreign_entries, "set size = sizeof(gdpa_cache_summary)");
+const struct struct_rule rule_cache_gc_report = RULE(gdpa_cache_gc_report, "set size = sizeof(gdpa_cache_gc_report)");
+const struct struct_rule rule_pack_report = RULE(gdpa_pack_report, "set size = sizeof(gdpa_pack_report)");
 
 static size_t size_of(const void *bytes)
 {

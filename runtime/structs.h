@@ -15,7 +15,8 @@ struct struct_rule {
     size_t smallest;    /* sizeof in 0.1, its first version */
 };
 
-extern const struct struct_rule rule_args, rule_ctx_options, rule_stats, rule_kernel_info, rule_cache_summary;
+extern const struct struct_rule rule_args, rule_ctx_options, rule_stats, rule_kernel_info, rule_cache_summary,
+    rule_cache_gc_report, rule_pack_report;
 
 /* Checks a struct that comes in. */
 gdpa_status struct_check(const struct struct_rule *rule, const void *bytes);

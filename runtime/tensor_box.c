@@ -17,26 +17,36 @@ struct dimension {
 };
 
 /* A dimension of one element is never stepped through: its stride is free, and may have been any. */
-static gdpa_status dimension_fill(const char *tensor, const struct dimension *dimension, uint64_t *extent,
-                                  uint64_t *stride)
+static inline void dimension_fill(const struct dimension *dimension, uint64_t *extent, uint64_t *stride)
 {
     *extent = dimension->extent > 0 ? (uint64_t)dimension->extent : 1;
     *stride = *extent > 1 ? (uint64_t)dimension->stride * ELEMENT_BYTES : STRIDE_STEP;
-    FAIL_IF(*stride >= STRIDE_LIMIT, GDPA_E_ARGUMENT,
-            "%s.stride_%s %" PRId64 " is more than the copy engine can step (2^39 elements); set spec.unaligned",
-            tensor, dimension->name, dimension->stride);
-    return GDPA_OK;
 }
 
-static gdpa_status box_fill(const char *tensor, const void *data, int32_t columns, const struct dimension dimensions[3],
-                            struct tensor_box *box)
+static gdpa_status stride_too_large(const char *tensor, const struct dimension dimensions[3],
+                                    const struct tensor_box *box)
+{
+    int i = 0;
+    while (box->strides[i] < STRIDE_LIMIT) {
+        i++;
+    }
+    FAIL(GDPA_E_ARGUMENT,
+         "%s.stride_%s %" PRId64 " is more than the copy engine can step (2^39 elements); set spec.unaligned", tensor,
+         dimensions[i].name, dimensions[i].stride);
+}
+
+static inline gdpa_status box_fill(const char *tensor, const void *data, int32_t columns,
+                                   const struct dimension dimensions[3], struct tensor_box *box)
 {
     box->data = data;
     box->extents[0] = (uint64_t)columns;
-    for (int i = 0; i < TENSOR_BOX_RANK - 1; i++) {
-        TRY(dimension_fill(tensor, &dimensions[i], &box->extents[i + 1], &box->strides[i]));
-    }
-    return GDPA_OK;
+    dimension_fill(&dimensions[0], &box->extents[1], &box->strides[0]);
+    dimension_fill(&dimensions[1], &box->extents[2], &box->strides[1]);
+    dimension_fill(&dimensions[2], &box->extents[3], &box->strides[2]);
+    /* The limit is a power of 2: the union of all reaches it when one of them does. */
+    return (box->strides[0] | box->strides[1] | box->strides[2]) < STRIDE_LIMIT
+               ? GDPA_OK
+               : stride_too_large(tensor, dimensions, box);
 }
 
 gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
@@ -63,6 +73,36 @@ gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_p
     TRY(box_fill("v", data_v, normalised->head_dim_v, v, &boxes[2]));
     for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
         boxes[i].rows = (uint32_t)(i == 0 ? plan->block_m : plan->block_n);
+        boxes[i].dtype = normalised->dtype;
+    }
+    return GDPA_OK;
+}
+
+gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct gdpa_bwd_params *params, int32_t queries,
+                                int32_t keys, struct tensor_box boxes[BACKWARD_BOX_COUNT])
+{
+    const int64_t batch_q = normalised->layout_q == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
+    const int64_t batch_k = normalised->layout_k == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
+    const struct dimension q[] = {{"row", params->rows_q, params->q_stride_row},
+                                  {"head", params->heads_q, params->q_stride_head},
+                                  {"batch", batch_q, params->q_stride_batch}};
+    const struct dimension k[] = {{"row", params->rows_k, params->k_stride_row},
+                                  {"head", params->heads_k, params->k_stride_head},
+                                  {"batch", batch_k, params->k_stride_batch}};
+    const struct dimension v[] = {{"row", params->rows_k, params->v_stride_row},
+                                  {"head", params->heads_k, params->v_stride_head},
+                                  {"batch", batch_k, params->v_stride_batch}};
+    const struct dimension dout[] = {{"row", params->rows_q, params->dout_stride_row},
+                                     {"head", params->heads_q, params->dout_stride_head},
+                                     {"batch", batch_q, params->dout_stride_batch}};
+    /* What has no rows may be NULL, which no tensor map takes; the other side stands in, and is never copied. */
+    const bool no_queries = params->rows_q == 0, no_keys = params->rows_k == 0;
+    TRY(box_fill("q", no_queries ? params->k : params->q, normalised->head_dim, q, &boxes[0]));
+    TRY(box_fill("k", no_keys ? params->q : params->k, normalised->head_dim, k, &boxes[1]));
+    TRY(box_fill("v", no_keys ? params->q : params->v, normalised->head_dim_v, v, &boxes[2]));
+    TRY(box_fill("dout", no_queries ? params->k : params->dout, normalised->head_dim_v, dout, &boxes[3]));
+    for (int i = 0; i < BACKWARD_BOX_COUNT; i++) {
+        boxes[i].rows = (uint32_t)(i == 0 || i == 3 ? queries : keys);
         boxes[i].dtype = normalised->dtype;
     }
     return GDPA_OK;

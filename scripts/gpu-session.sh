@@ -7,8 +7,8 @@
 #     --jagged              the benchmark of the public shapes, too
 #     --sanitize            compute-sanitizer, too
 #     --conformance FILE    the emulator's conformance program (`make conformance` builds it)
-#     --only STEP,STEP      some steps: doctor warm default portable public bench-portable bench-forward bench-jagged
-#                           conformance memcheck racecheck synccheck initcheck
+#     --only STEP,STEP      some steps: doctor warm default portable public bench-portable bench-forward bench-backward
+#                           bench-jagged conformance memcheck racecheck synccheck initcheck
 #     --seconds SECONDS     of each case of the benchmark (1.2)
 #     --limit SECONDS       of the whole session (540): a step for which no time is left is not run, and counts as failed
 #
@@ -16,7 +16,7 @@
 # exit code is 0 when every step was run and passed. Kernels are kept in GDPAJIT_CACHE_DIR, or in a folder that is removed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-only=,doctor,warm,default,portable,public,bench-portable,bench-forward,
+only=,doctor,warm,default,portable,public,bench-portable,bench-forward,bench-backward,
 conformance=
 seconds=1.2
 limit=540
@@ -123,7 +123,7 @@ sanitizer() {
     step "$1" "$2" checks.txt "$here/sanitize-gpu.sh" "$program" "$1"
 }
 
-suites='--suite portable --suite forward'
+suites='--suite portable --suite forward --suite backward'
 case $only in
 *,bench-jagged,*) suites="$suites --suite jagged" ;;
 esac
@@ -136,6 +136,7 @@ verify portable 100
 verify public 110
 bench portable 60
 bench forward 180
+bench backward 120
 bench jagged 120
 step conformance 60 checks.txt "$conformance" --gpu --record "$folder/conformance.txt"
 sanitizer memcheck 90

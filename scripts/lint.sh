@@ -30,7 +30,7 @@ step() {
 
 sources() {
     find gen cache runtime tools tests/support tests/gen tests/cache tests/runtime tests/tools tests/templates tests/gpu \
-        tests/hardware -name '*.c' 2>/dev/null | LC_ALL=C sort
+        tests/hardware tests/fuzz -name '*.c' 2>/dev/null | LC_ALL=C sort
 }
 
 run_shellcheck() {

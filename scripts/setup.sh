@@ -41,6 +41,11 @@ has_library() {
     esac
 }
 
+has_fuzzer() {
+    echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
+        clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null
+}
+
 has_pip() {
     python3 -m pip --version >/dev/null 2>&1
 }
@@ -65,6 +70,8 @@ find_missing_packages() {
     need libzstd-dev has_library libzstd.a
     need libxxhash-dev has_header xxhash.h
     need libxxhash-dev has_library libxxhash.a
+    need libmd-dev has_header sha2.h
+    need libmd-dev has_library libmd.a
     need libjansson-dev has_header jansson.h
     need libjansson-dev has_library libjansson.a
     need libcmocka-dev has_library libcmocka.so
@@ -74,6 +81,7 @@ find_missing_packages() {
     need_for_wheels
     if [ "$want_lint" = 1 ]; then
         need clang has_program clang
+        need libclang-rt-dev has_fuzzer
         need clang-format has_program clang-format
         need clang-tidy has_program clang-tidy
         need cppcheck has_program cppcheck

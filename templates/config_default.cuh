@@ -18,9 +18,20 @@ constexpr int kThreads = 128;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
 constexpr int kQueryStages = 1;         // query tiles in shared memory at a time
 constexpr int kValueColumns = 128;      // columns of the output in registers
+constexpr int kDepthColumns = 128;      // columns of dK in registers
+constexpr int kShareColumns = 64;       // columns of dQ in registers
 constexpr int kProducerRegisters = 40;  // of a thread that copies
 constexpr int kConsumerRegisters = 232; // of a thread that computes
 constexpr int kMinBlocks = 2;           // blocks an SM
+constexpr int kSliceM = 32;             // query rows whose scores a warp holds at a time
+constexpr int kColumnParts = 1;         // warps that share keys and divide columns among them
+constexpr int kDqThreads = 128;         // threads a block of the second kernel
+constexpr int kDqSmemBytes = 65536;     // dynamic shared memory of the same
+constexpr int kDqRows = 192;            // query rows of a tile of the same
+constexpr int kDqKeys = 64;             // keys of a tile of the same
+constexpr int kDqKeyStages = 2;         // key and value tiles in its shared memory at a time
+constexpr int kDqProducerRegisters = 32; // of its threads that copy
+constexpr int kDqConsumerRegisters = 160; // of its threads that compute
 constexpr int kSmemBytes = 65536;       // dynamic shared memory of a block
 
 #endif

@@ -406,8 +406,14 @@ bool bench_shape_make(const struct bench_case *named, uint64_t seed, struct benc
     struct reference_problem problem = {.spec = &named->spec, .args = args};
     struct reference_sizes sizes = reference_sizes_find(&problem);
     int32_t out = named->spec.out_dtype != 0 ? named->spec.out_dtype : named->spec.dtype;
-    shape->flops = 2.0 * (double)(sizes.head_dim + sizes.head_dim_v) * (double)reference_visible_pairs(&problem);
-    shape->bytes = 2.0 * (double)(sizes.dq + sizes.dk + sizes.dv) + (double)dtype_size(out) * (double)sizes.o;
+    double inputs = 2.0 * (double)(sizes.dq + sizes.dk + sizes.dv);
+    double columns = (double)(sizes.head_dim + sizes.head_dim_v);
+    shape->bytes = inputs + (double)dtype_size(out) * (double)sizes.o;
+    if (named->spec.pass == GDPA_PASS_BACKWARD) { /* S, dQ and dK; dP and dV */
+        columns = (double)(3 * sizes.head_dim + 2 * sizes.head_dim_v);
+        shape->bytes = inputs + 2.0 * (double)sizes.o + (double)dtype_size(out) * inputs / 2;
+    }
+    shape->flops = 2 * columns * (double)reference_visible_pairs(&problem);
     return true;
 }
 

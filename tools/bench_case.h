@@ -42,8 +42,9 @@ const char *bench_case_keys(const struct bench_case *named);
 struct bench_shape {
     gdpa_args args;                       /* extents, host cu_seqlens; no tensors */
     int32_t *cu_seqlens_q, *cu_seqlens_k; /* host, malloced; NULL for dense */
-    double flops;                         /* useful: 2 (head_dim + head_dim_v) for each visible pair of query and key */
-    double bytes;                         /* q, k, v and o of all sequences once */
+    double flops; /* useful: 2 (head_dim + head_dim_v) for each visible pair of query and key; */
+                  /* backward: 2 (3 head_dim + 2 head_dim_v) */
+    double bytes; /* q, k, v and o of all sequences once; backward: q, k, v, dout, dq, dk, dv */
 };
 bool bench_shape_make(const struct bench_case *named, uint64_t seed, struct bench_shape *shape);
 void bench_shape_free(struct bench_shape *shape);

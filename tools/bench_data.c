@@ -53,6 +53,22 @@ static bool offsets_upload(struct gpu *gpu, const int32_t *offsets, int64_t batc
     return offsets == NULL || (gpu_alloc(gpu, bytes, memory) && gpu_upload(gpu, *memory, offsets, bytes));
 }
 
+/* dout and the gradients. */
+static bool gradients_make(struct gpu *gpu, const struct reference_sizes *sizes, int32_t dtype, int32_t out,
+                           uint64_t seed, struct CUstream_st *stream, struct bench_data *data)
+{
+    void **buffers = &data->buffers[6];
+    bool good = bench_random(gpu, dtype, sizes->o, random_hash(seed, 4), stream, &buffers[0]) &&
+                gpu_alloc(gpu, (size_t)sizes->dq * dtype_size(out), &buffers[1]) &&
+                gpu_alloc(gpu, (size_t)sizes->dk * dtype_size(out), &buffers[2]) &&
+                gpu_alloc(gpu, (size_t)sizes->dv * dtype_size(out), &buffers[3]);
+    data->args.dout.data = buffers[0];
+    data->args.dq.data = buffers[1];
+    data->args.dk.data = buffers[2];
+    data->args.dv.data = buffers[3];
+    return good;
+}
+
 bool bench_data_make(struct gpu *gpu, const struct bench_case *named, const struct bench_shape *shape, uint64_t seed,
                      struct CUstream_st *stream, struct bench_data *data)
 {
@@ -60,11 +76,13 @@ bool bench_data_make(struct gpu *gpu, const struct bench_case *named, const stru
     struct reference_problem problem = {.spec = &named->spec, .args = &shape->args};
     struct reference_sizes sizes = reference_sizes_find(&problem);
     int32_t dtype = named->spec.dtype;
+    bool backward = named->spec.pass == GDPA_PASS_BACKWARD;
     int32_t out = named->spec.out_dtype != 0 ? named->spec.out_dtype : dtype;
     bool good = bench_random(gpu, dtype, sizes.dq, random_hash(seed, 1), stream, &data->buffers[0]) &&
                 bench_random(gpu, dtype, sizes.dk, random_hash(seed, 2), stream, &data->buffers[1]) &&
                 bench_random(gpu, dtype, sizes.dv, random_hash(seed, 3), stream, &data->buffers[2]) &&
-                gpu_alloc(gpu, (size_t)sizes.o * dtype_size(out), &data->buffers[3]) &&
+                (backward ? gradients_make(gpu, &sizes, dtype, out, seed, stream, data)
+                          : gpu_alloc(gpu, (size_t)sizes.o * dtype_size(out), &data->buffers[3])) &&
                 offsets_upload(gpu, shape->cu_seqlens_q, shape->args.batch, &data->buffers[4]) &&
                 offsets_upload(gpu, shape->cu_seqlens_k, shape->args.batch, &data->buffers[5]);
     data->args.q.data = data->buffers[0];
@@ -77,6 +95,15 @@ bool bench_data_make(struct gpu *gpu, const struct bench_case *named, const stru
         bench_data_free(gpu, data);
     }
     return good;
+}
+
+bool bench_data_workspace(struct gpu *gpu, gdpa_kernel *kernel, struct bench_data *data)
+{
+    if (gdpa_workspace_size(kernel, &data->args, &data->workspace_bytes) != GDPA_OK) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gdpa_last_error());
+        return false;
+    }
+    return data->workspace_bytes == 0 || gpu_alloc(gpu, data->workspace_bytes, &data->buffers[BENCH_BUFFERS - 1]);
 }
 
 void bench_data_free(struct gpu *gpu, struct bench_data *data)

@@ -10,16 +10,19 @@
 #include "tools/bench_case.h"
 #include "tools/gpu.h"
 
-enum { BENCH_BUFFERS = 6 };
+enum { BENCH_BUFFERS = 11 };
 
 struct bench_data {
-    void *buffers[BENCH_BUFFERS]; /* q, k, v, o, cu_seqlens_q, cu_seqlens_k; NULL: none */
+    void *buffers[BENCH_BUFFERS]; /* q, k, v, o, cu_seqlens_q, cu_seqlens_k, dout, dq, dk, dv, workspace; NULL: none */
     gdpa_args args;               /* with device pointers */
+    size_t workspace_bytes;
 };
 
 /* False, with the reason in gpu->why. */
 bool bench_data_make(struct gpu *gpu, const struct bench_case *named, const struct bench_shape *shape, uint64_t seed,
                      struct CUstream_st *stream, struct bench_data *data);
+/* The workspace that a launch of the kernel needs. */
+bool bench_data_workspace(struct gpu *gpu, gdpa_kernel *kernel, struct bench_data *data);
 void bench_data_free(struct gpu *gpu, struct bench_data *data);
 
 /* One buffer of `count` random elements of a 16-bit type. */

@@ -79,10 +79,41 @@ static const char *const jagged_cases[] = {
     NULL,
 };
 
+/* Every extra pass (zeros, conversion) included. */
+#define B128(rows, batch, activation) "bwd/dense/d128/q" rows "/k" rows "/h16/b" batch "/bf16/" activation
+#define B64(rows, batch, activation) "bwd/dense/d64/q" rows "/k" rows "/h32/b" batch "/bf16/" activation
+static const char *const backward_cases[] = {
+    LONG(B128, "relu"),
+    LONG(B128, "identity"),
+    LONG(B128, "fast_silu"),
+    LONG(B128, "fast_gelu"),
+    B128("4096", "8", "silu"),
+    B128("4096", "8", "gelu_tanh"),
+    B128("4096", "8", "gelu"),
+    B128("1024", "32", "relu"),
+    B128("1024", "32", "fast_gelu"),
+    B64("4096", "8", "relu"),
+    B64("4096", "8", "fast_silu"),
+    B64("4096", "8", "fast_gelu"),
+    "bwd/dense/d96/q4096/k4096/h16/b8/bf16/fast_gelu",
+    "bwd/dense/d192x128/q4096/k4096/h16/b8/bf16/fast_gelu",
+    "bwd/dense/d256/q4096/k4096/h16/b8/bf16/fast_gelu",
+    "bwd/dense/d128/q8192/k8192/h16/b4/bf16/fast_gelu/causal",
+    "bwd/dense/d128/q4096/k4096/h16x2/b8/bf16/fast_gelu",
+    "bwd/jagged/d128/q1024/k128/h4/b1152/bf16/fast_gelu/fill0.5",
+    "bwd/jagged/d128/q1024/k1024/h4/b1152/bf16/fast_gelu/fill0.5",
+    "bwd/dense/d128/q4096/k4096/h16/b8/bf16/fast_gelu/det",
+    "bwd/dense/d128/q4096/k4096/h16/b8/bf16/fast_gelu/portable",
+    "bwd/dense/d128/q4096/k4096/h16/b8/bf16/relu/portable",
+    "bwd/dense/d64/q4096/k4096/h32/b8/bf16/fast_gelu/portable",
+    NULL,
+};
+
 const struct bench_suite bench_suites[] = {
     {"portable", "the portable kernel at head_dim 128 and 64", portable_cases},
     {"forward", "the forward at 32,768 tokens, every head dimension and kind of activation", forward_cases},
     {"jagged", "the shapes of the public benchmark: batch 1152, lengths up to 2048", jagged_cases},
+    {"backward", "the gradients at 32,768 tokens, every extra pass included", backward_cases},
     {NULL, NULL, NULL},
 };
 

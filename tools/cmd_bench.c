@@ -26,7 +26,11 @@ enum {
 };
 
 static const struct option_row options[] = {
-    {.name = "suite", .letter = 's', .kind = OPTION_REPEAT, .values = "NAME", .doc = "portable, forward or jagged"},
+    {.name = "suite",
+     .letter = 's',
+     .kind = OPTION_REPEAT,
+     .values = "NAME",
+     .doc = "portable, forward, jagged or backward"},
     {.name = "case",
      .letter = 'c',
      .kind = OPTION_REPEAT,
@@ -420,13 +424,14 @@ static void copy_measure(struct bench *bench)
 
 struct kernel_work {
     gdpa_kernel *kernel;
-    const gdpa_args *args;
+    const struct bench_data *data;
 };
 
 static bool queue_kernel(void *user, struct CUstream_st *stream, const char **why)
 {
     const struct kernel_work *work = user;
-    bool good = gdpa_launch(work->kernel, work->args, NULL, 0, stream) == GDPA_OK;
+    bool good = gdpa_launch(work->kernel, &work->data->args, work->data->buffers[BENCH_BUFFERS - 1],
+                            work->data->workspace_bytes, stream) == GDPA_OK;
     if (!good) {
         *why = gdpa_last_error();
     }
@@ -447,8 +452,9 @@ static bool case_measure(struct bench *bench, const struct bench_case *one, gdpa
     measured->bytes = shape.bytes;
     bool good = bench_data_make(&bench->gpu, one, &shape, bench->seed, bench->stream, &data);
     if (good) {
-        struct kernel_work work = {kernel, &data.args};
-        good = steady_measure(&bench->gpu, &bench->nvml, bench->stream, bench->seconds, queue_kernel, &work,
+        struct kernel_work work = {kernel, &data};
+        good = bench_data_workspace(&bench->gpu, kernel, &data) &&
+               steady_measure(&bench->gpu, &bench->nvml, bench->stream, bench->seconds, queue_kernel, &work,
                               &measured->steady);
         bench_data_free(&bench->gpu, &data);
     }

@@ -4,6 +4,7 @@
  */
 #include "tools/bench_case.h"
 #include "tools/commands.h"
+#include "tools/compile_worker.h"
 #include "tools/entries.h"
 #include "tools/json.h"
 #include "tools/limits.h"
@@ -25,6 +26,10 @@ static const struct option_row options[] = {
      .kind = OPTION_REPEAT,
      .values = "FILE",
      .doc = "specs, one a line, # comments; -: stdin"},
+    {.name = "trace",
+     .kind = OPTION_REPEAT,
+     .values = "FILE",
+     .doc = "what GDPAJIT_TRACE recorded; lines that are not whole are left out"},
     {.name = "preset",
      .kind = OPTION_REPEAT,
      .values = "minimal|default|activations|gdpa|hstu",
@@ -54,6 +59,7 @@ static const struct option_row options[] = {
      .doc = "give up on a kernel after this time; default: never",
      .lowest = 0,
      .highest = 86400},
+    {.name = "pack", .kind = OPTION_TEXT, .values = "FILE", .doc = "write the kernels into a pack as well, see `pack`"},
     {.name = "progress",
      .kind = OPTION_CHOICE,
      .values = "auto|always|never",
@@ -61,21 +67,12 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-/* What became of one kernel; texts are malloced. */
-struct outcome {
-    gdpa_status status;
-    bool hit;
-    char *error; /* of a failing status */
-    char *spec, *name, *key, *target;
-    int registers, spill_bytes, smem_dynamic, threads, binary_bytes;
-    double generate_ms, compile_ms;
-};
-
 struct warm {
     struct tool *tool;
     gdpa_ctx *ctx;
     struct spec_list list;
     struct outcome *outcomes;
+    struct compile_crew crew;
     struct progress progress;
     bool keep_going, fail_on_spill;
     double timeout, seconds;
@@ -151,6 +148,11 @@ static bool collect(struct warm *warm, const struct spec_rules *rules, char *why
             return false;
         }
     }
+    for (size_t i = 0; (text = args_repeat(args, "trace", i)) != NULL; i++) {
+        if (!spec_list_add_trace(&warm->list, text, rules, why, why_size)) {
+            return false;
+        }
+    }
     for (size_t i = 0; (text = args_repeat(args, "preset", i)) != NULL; i++) {
         if (!spec_list_add_preset(&warm->list, text, rules, why, why_size)) {
             return false;
@@ -197,7 +199,7 @@ static int collect_specs(struct warm *warm)
         return tool_usage(warm->tool, "%s", why);
     }
     if (warm->list.count == 0 && warm->list.refused == 0) {
-        return tool_usage(warm->tool, "warm needs a spec, --file, --preset, --matrix or --suite");
+        return tool_usage(warm->tool, "warm needs a spec, --file, --trace, --preset, --matrix or --suite");
     }
     warm->failed = warm->list.refused;
     return EXIT_DONE;
@@ -210,40 +212,7 @@ static int collect_specs(struct warm *warm)
 static void compile_one(size_t item, void *result, void *user)
 {
     struct warm *warm = user;
-    struct outcome *outcome = result;
-    gdpa_kernel *kernel = NULL;
-    gdpa_kernel_info info = {.size = sizeof info};
-    outcome->status = gdpa_kernel_get(warm->ctx, &warm->list.specs[item], &kernel);
-    if (outcome->status == GDPA_OK) {
-        outcome->status = gdpa_kernel_info_get(kernel, &info);
-    }
-    if (outcome->status != GDPA_OK) {
-        outcome->error = tool_strdup(gdpa_last_error());
-        gdpa_kernel_release(kernel);
-        return;
-    }
-    outcome->hit = strcmp(info.origin, "compiled") != 0;
-    outcome->spec = tool_strdup(info.spec);
-    outcome->name = tool_strdup(info.name);
-    outcome->key = tool_strdup(info.key);
-    outcome->target = tool_strdup(info.target);
-    outcome->registers = info.registers;
-    outcome->spill_bytes = info.spill_bytes;
-    outcome->smem_dynamic = info.smem_dynamic;
-    outcome->threads = info.threads;
-    outcome->binary_bytes = info.binary_bytes;
-    outcome->generate_ms = info.generate_ms;
-    outcome->compile_ms = info.compile_ms;
-    gdpa_kernel_release(kernel);
-}
-
-static void outcome_deinit(struct outcome *outcome)
-{
-    free(outcome->error);
-    free(outcome->spec);
-    free(outcome->name);
-    free(outcome->key);
-    free(outcome->target);
+    compile_crew_run(&warm->crew, warm->list.texts[item], warm->timeout, result);
 }
 
 static const char *state_name(const struct outcome *outcome)
@@ -293,12 +262,8 @@ static void print_outcome(const struct warm *warm, size_t item, const struct out
 static bool take_outcome(size_t item, void *result, void *user)
 {
     struct warm *warm = user;
-    struct outcome late = {.status = GDPA_E_COMPILE};
     struct outcome *outcome = result;
-    if (outcome == NULL) {
-        late.error = tool_format("not compiled within %g s and given up; --timeout allows more", warm->timeout);
-        outcome = &late;
-    } else if (outcome->status == GDPA_OK && outcome->spill_bytes > 0 && warm->fail_on_spill) {
+    if (outcome->status == GDPA_OK && outcome->spill_bytes > 0 && warm->fail_on_spill) {
         outcome->status = GDPA_E_COMPILE;
         outcome->error = tool_format("spills %d bytes of registers", outcome->spill_bytes);
     }
@@ -334,7 +299,6 @@ static void run_all(struct warm *warm, enum pool_state *states)
     struct pool_work work = {
         .count = warm->list.count,
         .threads = warm->jobs,
-        .timeout = warm->timeout,
         .result_size = sizeof(struct outcome),
         .run = compile_one,
         .over = take_outcome,
@@ -345,7 +309,9 @@ static void run_all(struct warm *warm, enum pool_state *states)
     enum progress_mode mode = progress_mode_from(args_text(&warm->tool->args, "progress", "auto"));
     progress_init(&warm->progress, stderr, warm->tool->quiet ? PROGRESS_NEVER : mode, work.count, start);
     warm->tool->progress = &warm->progress;
-    warm->tool->left_behind = pool_run(&work, states) > 0;
+    compile_crew_init(&warm->crew, warm->tool);
+    pool_run(&work, states);
+    compile_crew_deinit(&warm->crew);
     progress_hide(&warm->progress);
     warm->tool->progress = NULL;
     warm->seconds = clock_seconds() - start;
@@ -444,6 +410,7 @@ static void print_summary(const struct warm *warm, size_t left)
         json_set_integer(report, "spilling", (long long)print_spills(warm));
         json_set_bool(report, "interrupted", tool_interrupted());
         json_set_integer(report, "jobs", warm->jobs);
+        json_set_integer(report, "worker_peak_bytes", warm->crew.peak_bytes);
         json_set_real(report, "seconds", warm->seconds);
         json_print(stdout, report);
         return;
@@ -453,6 +420,9 @@ static void print_summary(const struct warm *warm, size_t left)
     }
     printf("%zu kernel%s: %zu cached, %zu compiled, %zu failed, %zu left; %.1f s, %d at a time\n", total,
            total == 1 ? "" : "s", warm->cached, warm->compiled, warm->failed, left, warm->seconds, warm->jobs);
+    if (warm->tool->verbose > 0) {
+        printf("at most %lld MiB of memory for each compile\n", warm->crew.peak_bytes >> 20);
+    }
     print_slowest(warm);
     print_spills(warm);
 }
@@ -471,6 +441,26 @@ static int check_cache(struct warm *warm)
                    cache_is_usable(&summary) ? "the cache is " : "", summary.state);
         return EXIT_CACHE_TROUBLE;
     }
+    return EXIT_DONE;
+}
+
+/* Exactly the kernels of this run, cached ones too. */
+static int write_pack(struct warm *warm, const char *path)
+{
+    const char **keys = tool_alloc(warm->list.count * sizeof *keys);
+    gdpa_pack_report report = {.size = sizeof report};
+    size_t count = 0;
+    for (size_t i = 0; i < warm->list.count; i++) {
+        if (warm->outcomes[i].key != NULL) {
+            keys[count++] = warm->outcomes[i].key;
+        }
+    }
+    gdpa_status status = gdpa_pack_write(warm->ctx, path, keys, count, 0, &report);
+    free(keys);
+    if (status != GDPA_OK) {
+        return tool_fail(warm->tool, status);
+    }
+    pack_print(warm->tool, path, &report);
     return EXIT_DONE;
 }
 
@@ -497,7 +487,9 @@ static int warm_all(struct warm *warm)
     if (warm->failed > 0) {
         return EXIT_SOME_FAILED;
     }
-    return check_cache(warm);
+    const char *pack = args_text(&warm->tool->args, "pack", NULL);
+    code = check_cache(warm);
+    return code == EXIT_DONE && pack != NULL ? write_pack(warm, pack) : code;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -573,9 +565,7 @@ static int run(struct tool *tool)
         warm->ctx = tool_context(tool);
         code = warm->ctx == NULL ? tool_fail(tool, GDPA_E_MEMORY) : warm_all(warm);
     }
-    if (!tool->left_behind) {
-        warm_deinit(warm);
-    }
+    warm_deinit(warm);
     return code;
 }
 
@@ -583,7 +573,7 @@ const struct command command_warm = {
     .name = "warm",
     .summary = "compile kernels into the cache ahead of their use",
     .synopsis = "[OPTIONS] [SPEC...]",
-    .details = "Specs come from words, --file, --preset, --matrix and --suite. Commas give every\n"
+    .details = "Specs come from words, --file, --trace, --preset, --matrix and --suite. Commas give every\n"
                "combination, and `all` every value of a choice: head_dim=64,128 activation=all. Kernels in\n"
                "the cache already are skipped. Needs NVRTC, and no GPU when the specs or --arch say for which one.",
     .options = options,

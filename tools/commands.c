@@ -7,6 +7,6 @@
 #include <stddef.h>
 
 const struct command *const commands[] = {
-    &command_warm,  &command_list, &command_show,   &command_verify,     &command_bench,
-    &command_cache, &command_env,  &command_doctor, &command_completion, NULL,
+    &command_warm,   &command_list, &command_show, &command_verify, &command_bench,      &command_cache, &command_pack,
+    &command_unpack, &command_why,  &command_env,  &command_doctor, &command_completion, NULL,
 };

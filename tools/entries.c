@@ -10,7 +10,7 @@
 
 bool cache_is_usable(const gdpa_cache_summary *summary)
 {
-    return strcmp(summary->state, "read-write") == 0 || strcmp(summary->state, "read-only") == 0;
+    return strcmp(summary->state, "read-write") == 0 || strncmp(summary->state, "read-only", strlen("read-only")) == 0;
 }
 
 static char *copy(const char *text)

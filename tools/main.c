@@ -2,6 +2,7 @@
  * gdpa-jit: finds the command, parses its line, runs it. Commands are listed in commands.c.
  */
 #include "tools/args.h"
+#include "tools/compile_worker.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 
@@ -103,6 +104,21 @@ static int run_command(const struct command *command, int argc, char **argv)
     return code;
 }
 
+static int run_worker(int argc, char **argv)
+{
+    struct tool tool;
+    char why[512];
+    tool_init(&tool);
+    if (!args_parse(command_find("warm"), argc, argv, &tool.args, why, sizeof why)) {
+        fprintf(stderr, "gdpa-jit: %s\n", why);
+        return EXIT_USAGE;
+    }
+    tool_start(&tool);
+    const int code = compile_worker_main(&tool);
+    tool_deinit(&tool);
+    return code;
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
@@ -115,6 +131,9 @@ static int dispatch(int argc, char **argv)
     }
     if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
         return print_version(has_word(argc, argv, "--json"));
+    }
+    if (strcmp(first, "--compile-worker") == 0) {
+        return run_worker(argc - 2, argv + 2); /* of compile_worker.c, for warm alone */
     }
     if (first[0] == '-') {
         fprintf(stderr, "gdpa-jit: %s comes before the command; options come after it\n`gdpa-jit help` explains it\n",

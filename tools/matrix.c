@@ -16,8 +16,10 @@
 #include <string.h>
 
 const struct matrix_row matrices[] = {
-    {"default", "every pair of options; what the committed records state"},
+    {"default",
+     "every pair of options of the forward, every value of the backward's; what the committed records state"},
     {"portable", "the same kernels, all of the portable family, whatever the architecture offers"},
+    {"backward", "every pair of options of the backward"},
     {"small", "few kernels on tiny shapes, for compute-sanitizer"},
     {"tiny", "fewer still, for the slowest of its tools"},
     {"public", "the shapes of the public benchmark, checked in samples"},
@@ -79,6 +81,7 @@ static const char *const type_values[] = {
     "dtype=fp16 out_dtype=bf16",
 };
 static const char *const alignment_values[] = {"", "unaligned"};
+static const char *const order_values[] = {"", "deterministic"}; /* of sums; backward only */
 
 enum {
     FACTOR_ACTIVATION,
@@ -87,6 +90,7 @@ enum {
     FACTOR_LAYOUT,
     FACTOR_TYPES,
     FACTOR_ALIGNMENT,
+    FACTOR_ORDER,
     FACTOR_COUNT,
     MAX_VALUES = 32, /* of a factor */
     MAX_TEXT = 256,
@@ -99,6 +103,7 @@ static const struct factor factors[FACTOR_COUNT] = {
     [FACTOR_LAYOUT] = {VALUES(layout_values), false},
     [FACTOR_TYPES] = {VALUES(type_values), false},
     [FACTOR_ALIGNMENT] = {VALUES(alignment_values), true},
+    [FACTOR_ORDER] = {VALUES(order_values), true},
 };
 
 /* The value of each factor in one kernel. */
@@ -161,10 +166,10 @@ static const char *extra_words(int row, bool portable)
     }
 }
 
-static void choice_text(const struct choice *choice, const char *extra, const char *family, const char *arch,
-                        char *text, size_t capacity)
+static void choice_text(const struct choice *choice, bool backward, const char *extra, const char *family,
+                        const char *arch, char *text, size_t capacity)
 {
-    size_t length = (size_t)snprintf(text, capacity, "fwd");
+    size_t length = (size_t)snprintf(text, capacity, backward ? "bwd" : "fwd");
     for (int factor = 0; factor < FACTOR_COUNT; factor++) {
         const char *words = factors[factor].values[choice->value[factor]];
         if (words[0] != 0) {
@@ -179,7 +184,8 @@ static void choice_text(const struct choice *choice, const char *extra, const ch
 
 typedef bool (*visit_fn)(const char *text, void *user);
 
-static bool visit_default(bool portable, const char *arch, visit_fn visit, void *user)
+/* The first `rows` of a covering set; all of them meet every pair of the two large factors too. */
+static bool visit_rows(bool backward, int rows, bool portable, const char *arch, visit_fn visit, void *user)
 {
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL) {
@@ -188,38 +194,58 @@ static bool visit_default(bool portable, const char *arch, visit_fn visit, void 
     int activations = factors[FACTOR_ACTIVATION].count;
     int dims = factors[FACTOR_DIMS].count;
     bool going = true;
-    for (int row = 0; going && row < activations * dims; row++) {
+    for (int row = 0; going && row < rows; row++) {
         struct choice choice = {{0}};
         choice.value[FACTOR_ACTIVATION] = row % activations;
         choice.value[FACTOR_DIMS] = (row / activations + row % activations) % dims;
-        for (int factor = FACTOR_DIMS + 1; factor < FACTOR_COUNT; factor++) {
+        for (int factor = FACTOR_DIMS + 1; factor < (backward ? FACTOR_COUNT : FACTOR_ORDER); factor++) {
             choice.value[factor] = best_value(pairs, &choice, factor, row);
         }
         meet(pairs, &choice);
         char text[MAX_TEXT];
-        choice_text(&choice, extra_words(row, portable), portable ? " family=portable" : "", arch, text, sizeof text);
+        choice_text(&choice, backward, backward ? "" : extra_words(row, portable), portable ? " family=portable" : "",
+                    arch, text, sizeof text);
         going = visit(text, user);
     }
     free(pairs);
     return going;
 }
 
+static int all_rows(void)
+{
+    return factors[FACTOR_ACTIVATION].count * factors[FACTOR_DIMS].count;
+}
+
+enum {
+    FEWER = 3, /* of the rows are the backward's share in `default`: the gradients take a multiple of the time */
+};
+
+static bool visit_default(bool portable, const char *arch, visit_fn visit, void *user)
+{
+    return visit_rows(false, all_rows(), portable, arch, visit, user) &&
+           visit_rows(true, all_rows() / FEWER, portable, arch, visit, user);
+}
+
 enum {
     SMALL_KERNELS = 26,
+    SMALL_BACKWARD_KERNELS = 12,
 };
 
 /* Steps without a common divisor with the counts walk through all values of every factor. */
 static bool visit_small(const char *arch, visit_fn visit, void *user)
 {
-    static const int steps[FACTOR_COUNT] = {1, 5, 3, 1, 1, 1};
-    for (int row = 0; row < SMALL_KERNELS; row++) {
+    static const int steps[FACTOR_COUNT] = {1, 5, 3, 1, 1, 1, 1};
+    for (int number = 0; number < SMALL_KERNELS + SMALL_BACKWARD_KERNELS; number++) {
+        bool backward = number >= SMALL_KERNELS;
+        int row = backward ? number - SMALL_KERNELS : number;
         struct choice choice = {{0}};
         for (int factor = 0; factor < FACTOR_COUNT; factor++) {
             choice.value[factor] = row * steps[factor] % factors[factor].count;
         }
         choice.value[FACTOR_ALIGNMENT] = row % 5 == 4 ? 1 : 0;
+        choice.value[FACTOR_ORDER] = backward && row % 3 == 1 ? 1 : 0;
         char text[MAX_TEXT];
-        choice_text(&choice, "", "", arch, text, sizeof text);
+        choice_text(&choice, backward, "", "", arch, text, sizeof text);
         if (!visit(text, user)) {
             return false;
         }
@@ -235,6 +261,9 @@ static const char *const tiny_kernels[] = {
     "fwd head_dim=40 dtype=fp16 activation=silu unaligned",
     "fwd head_dim=128 dtype=bf16 activation=fast_gelu layout_k=jagged family=portable",
     "fwd head_dim=256 dtype=fp16 activation=relu causal align=top_left family=portable",
+    "bwd head_dim=128 dtype=bf16 activation=fast_gelu",
+    "bwd head_dim=64 dtype=fp16 activation=silu causal layout_q=jagged layout_k=jagged deterministic",
+    "bwd head_dim=192 head_dim_v=128 dtype=bf16 out_dtype=fp32 activation=gelu window_left=64 family=portable",
 };
 
 static bool visit_tiny(const char *arch, visit_fn visit, void *user)
@@ -270,6 +299,9 @@ bool matrix_specs(const char *name, const char *arch, bool (*visit)(const char *
     }
     if (strcmp(name, "portable") == 0) {
         return visit_default(true, arch, visit, user);
+    }
+    if (strcmp(name, "backward") == 0) {
+        return visit_rows(true, all_rows(), false, arch, visit, user);
     }
     if (strcmp(name, "small") == 0) {
         return visit_small(arch, visit, user);
@@ -332,7 +364,7 @@ static unsigned long long default_shapes(size_t index)
 
 unsigned long long matrix_shapes(const char *name, size_t index)
 {
-    if (strcmp(name, "default") == 0 || strcmp(name, "portable") == 0) {
+    if (strcmp(name, "default") == 0 || strcmp(name, "portable") == 0 || strcmp(name, "backward") == 0) {
         return default_shapes(index);
     }
     if (strcmp(name, "small") == 0) {

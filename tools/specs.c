@@ -329,6 +329,31 @@ bool spec_list_add_file(struct spec_list *list, const char *path, const struct s
     return good;
 }
 
+bool spec_list_add_trace(struct spec_list *list, const char *path, const struct spec_rules *rules, char *why,
+                         size_t why_size)
+{
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        snprintf(why, why_size, "cannot open %s: %s", path, strerror(errno));
+        return false;
+    }
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length = 0;
+    bool good = true;
+    while (good && (length = getline(&line, &capacity, file)) > 0) {
+        gdpa_spec spec = GDPA_SPEC_INIT;
+        const bool whole = line[length - 1] == '\n';
+        line[strcspn(line, "\n")] = '\0';
+        if (whole && gdpa_spec_parse(line, &spec) == GDPA_OK && gdpa_spec_check(&spec) == GDPA_OK) {
+            good = spec_list_add(list, line, path, rules, why, why_size);
+        }
+    }
+    free(line);
+    fclose(file);
+    return good;
+}
+
 const struct preset_row presets[] = {
     {"minimal", "the smallest useful set: head_dim 128, relu and silu", "fwd head_dim=128 activation=relu,silu\n"},
     {"default", "dense, common head dims, both types, causal and full",

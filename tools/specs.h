@@ -43,6 +43,10 @@ bool spec_list_add_words(struct spec_list *list, const char *const *words, size_
 bool spec_list_add_file(struct spec_list *list, const char *path, const struct spec_rules *rules, char *why,
                         size_t why_size);
 
+/* A file of GDPAJIT_TRACE: other versions may have written into it, and a line may have been cut; such lines are left out. */
+bool spec_list_add_trace(struct spec_list *list, const char *path, const struct spec_rules *rules, char *why,
+                         size_t why_size);
+
 /* Named sets. */
 struct preset_row {
     const char *name; /* NULL ends the table */

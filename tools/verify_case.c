@@ -23,10 +23,11 @@ enum {
     GUARD_MOST = 1 << 20,
     PAYLOAD_ALIGNMENT = 512,
     POOL_SEED = 20,
+    POOL_PARTS = 4,
 };
 
 /* Elements of the pool for one tensor. */
-static const size_t pool_third = 1 << 20;
+static const size_t pool_part = 1 << 20;
 
 static int64_t larger(int64_t left, int64_t right)
 {
@@ -123,7 +124,6 @@ struct case_buffer *case_buffer_of(struct verify_case *made, const void *pointer
 
 /* A tensor to be placed: its extents, and where its elements are inside a buffer. */
 struct placement {
-    const char *name;
     int64_t batch, rows, heads, dim; /* batch 1 for a jagged one */
     size_t element_bytes;
     int64_t stride_batch, stride_row, stride_head;
@@ -176,6 +176,7 @@ static bool tensors_place(struct verify_case *made, const char *name, struct pla
                           gdpa_tensor *const *tensors, int32_t dtype)
 {
     int64_t row = 0;
+    bool output = name[0] == 'o' || (name[0] == 'd' && strcmp(name, "dout") != 0);
     for (int i = 0; i < count && count > 1; i++) {
         places[i]->offset += row;
         row += places[i]->heads * places[i]->dim;
@@ -200,6 +201,7 @@ static bool tensors_place(struct verify_case *made, const char *name, struct pla
     if (buffer == NULL) {
         return false;
     }
+    buffer->output = output;
     for (int i = 0; i < count; i++) {
         tensors[i]->data = buffer->image + buffer->guard + (size_t)places[i]->offset * bytes;
         tensors[i]->dtype = dtype;
@@ -233,9 +235,9 @@ static const uint16_t *pool_elements(struct case_pool *pool, int32_t dtype)
 {
     uint16_t **elements = &pool->elements[dtype == GDPA_DTYPE_FP16 ? 1 : 0];
     if (*elements == NULL) {
-        *elements = malloc(3 * pool_third * sizeof **elements);
+        *elements = malloc(POOL_PARTS * pool_part * sizeof **elements);
         if (*elements != NULL) {
-            random_fill_normal(dtype, *elements, (int64_t)(3 * pool_third), 1, POOL_SEED, 0);
+            random_fill_normal(dtype, *elements, (int64_t)(POOL_PARTS * pool_part), 1, POOL_SEED, 0);
         }
     }
     return *elements;
@@ -263,7 +265,7 @@ static void fill_sequence(int64_t b, int thread, void *user)
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t head = 0; head < place->heads; head++) {
             uint64_t number = (uint64_t)((b * place->rows + row) * place->heads + head);
-            uint64_t from = random_hash(job->seed, number) % (pool_third - (size_t)place->dim);
+            uint64_t from = random_hash(job->seed, number) % (pool_part - (size_t)place->dim);
             memcpy(job->data + base + row * place->stride_row + head * place->stride_head, job->elements + from,
                    (size_t)place->dim * sizeof(uint16_t));
         }
@@ -389,45 +391,68 @@ static void scales_choose(struct verify_case *made)
     args->flags |= shape->parameter != 0 ? GDPA_ARGS_ACTIVATION_PARAM : 0;
 }
 
+/* The tensors of one call; the gradients lie where q, k and v would. */
+enum { PLACE_Q, PLACE_K, PLACE_V, PLACE_O, PLACE_DQ, PLACE_DK, PLACE_DV, PLACE_COUNT };
+
+/* Tensors like q, k and v: as views of one buffer where the shape joins them. */
+static bool triple_place(struct verify_case *made, const char *const names[5], struct placement places[3],
+                         gdpa_tensor *const tensors[3], int32_t dtype)
+{
+    struct placement *all[] = {&places[0], &places[1], &places[2]};
+    bool joined = made->shape->strides == STRIDES_JOINED;
+    bool one = joined && places[0].rows == places[1].rows && places[0].batch == places[1].batch &&
+               made->spec.layout_q == made->spec.layout_k;
+    if (one) {
+        return tensors_place(made, names[3], all, 3, tensors, dtype);
+    }
+    if (!tensors_place(made, names[0], all, 1, tensors, dtype)) {
+        return false;
+    }
+    if (joined) {
+        return tensors_place(made, names[4], all + 1, 2, tensors + 1, dtype);
+    }
+    return tensors_place(made, names[1], all + 1, 1, tensors + 1, dtype) &&
+           tensors_place(made, names[2], all + 2, 1, tensors + 2, dtype);
+}
+
 static bool tensors_make(struct verify_case *made, const struct side *q, const struct side *k, uint64_t seed,
                          const uint16_t *elements)
 {
-    const struct shape *shape = made->shape;
+    static const char *const input_names[] = {"q", "k", "v", "qkv", "kv"};
+    static const char *const gradient_names[] = {"dq", "dk", "dv", "dqkv", "dkv"};
     gdpa_args *args = &made->args;
     const gdpa_spec *spec = &made->spec;
-    bool odd = spec->unaligned && !shape->aligned;
-    int64_t gap = odd ? 1 : 8;
-    int64_t batch_q = q->jagged ? 1 : args->batch;
-    int64_t batch_k = k->jagged ? 1 : args->batch;
-    int32_t out = spec->out_dtype;
-    struct placement places[4] = {
-        {.name = "q", .batch = batch_q, .rows = q->rows, .heads = args->heads_q, .dim = spec->head_dim},
-        {.name = "k", .batch = batch_k, .rows = k->rows, .heads = args->heads_k, .dim = spec->head_dim},
-        {.name = "v", .batch = batch_k, .rows = k->rows, .heads = args->heads_k, .dim = spec->head_dim_v},
-        {.name = "o", .batch = batch_q, .rows = q->rows, .heads = args->heads_q, .dim = spec->head_dim_v},
-    };
-    for (int i = 0; i < 4; i++) {
-        bool keys = i == 1 || i == 2;
-        places[i].element_bytes = i == 3 ? dtype_size(out) : sizeof(uint16_t);
-        places[i].offset = odd ? 1 : 0;
-        placement_stride(&places[i], shape, keys, keys ? !k->jagged : !q->jagged, gap);
+    bool backward = spec->pass == GDPA_PASS_BACKWARD;
+    bool odd = spec->unaligned && !made->shape->aligned;
+    struct placement places[PLACE_COUNT];
+    for (int i = 0; i < PLACE_COUNT; i++) {
+        bool keys = i == PLACE_K || i == PLACE_V || i == PLACE_DK || i == PLACE_DV;
+        bool values = i == PLACE_V || i == PLACE_O || i == PLACE_DV;
+        bool result = i >= PLACE_DQ || (i == PLACE_O && !backward); /* dout stands in the place of o */
+        const struct side *side = keys ? k : q;
+        places[i] = (struct placement){.batch = side->jagged ? 1 : args->batch,
+                                       .rows = side->rows,
+                                       .heads = keys ? args->heads_k : args->heads_q,
+                                       .dim = values ? spec->head_dim_v : spec->head_dim,
+                                       .element_bytes = result ? dtype_size(spec->out_dtype) : sizeof(uint16_t),
+                                       .offset = odd ? 1 : 0};
+        placement_stride(&places[i], made->shape, keys && !result, !side->jagged, odd ? 1 : 8);
     }
-    struct placement *all[] = {&places[0], &places[1], &places[2], &places[3]};
-    gdpa_tensor *tensors[] = {&args->q, &args->k, &args->v, &args->o};
-    bool joined = shape->strides == STRIDES_JOINED;
-    bool one = joined && q->jagged == k->jagged && q->rows == k->rows && batch_q == batch_k;
-    bool good = one      ? tensors_place(made, "qkv", all, 3, tensors, spec->dtype)
-                : joined ? tensors_place(made, "q", all, 1, tensors, spec->dtype) &&
-                               tensors_place(made, "kv", all + 1, 2, tensors + 1, spec->dtype)
-                         : tensors_place(made, "q", all, 1, tensors, spec->dtype) &&
-                               tensors_place(made, "k", all + 1, 1, tensors + 1, spec->dtype) &&
-                               tensors_place(made, "v", all + 2, 1, tensors + 2, spec->dtype);
-    if (!good || !tensors_place(made, "o", all + 3, 1, tensors + 3, out)) {
+    struct placement *o = &places[PLACE_O];
+    gdpa_tensor *const inputs[] = {&args->q, &args->k, &args->v};
+    gdpa_tensor *const gradients[] = {&args->dq, &args->dk, &args->dv};
+    gdpa_tensor *const output = backward ? &args->dout : &args->o;
+    if (!triple_place(made, input_names, places, inputs, spec->dtype) ||
+        !tensors_place(made, backward ? "dout" : "o", &o, 1, &output, backward ? spec->dtype : spec->out_dtype) ||
+        (backward && !triple_place(made, gradient_names, &places[PLACE_DQ], gradients, spec->out_dtype))) {
         return false;
     }
     for (int i = 0; i < 3; i++) {
-        tensor_fill(made, &places[i], tensors[i], i > 0, random_hash(seed, (uint64_t)i),
-                    elements + (size_t)i * pool_third);
+        tensor_fill(made, &places[i], inputs[i], i > 0, random_hash(seed, (uint64_t)i),
+                    elements + (size_t)i * pool_part);
+    }
+    if (backward) {
+        tensor_fill(made, o, output, false, random_hash(seed, 3), elements + (size_t)3 * pool_part);
     }
     return true;
 }
@@ -461,10 +486,6 @@ bool case_make(struct verify_case *made, const gdpa_spec *spec, const struct sha
         case_free(made);
         snprintf(why, capacity, "out of host memory for shape %s", shape->name);
         return false;
-    }
-    struct case_buffer *output = case_buffer_of(made, args->o.data);
-    if (output != NULL) {
-        output->output = true;
     }
     return true;
 }
@@ -501,6 +522,10 @@ gdpa_args case_device_args(const struct verify_case *made)
     args.k.data = to_device(made, args.k.data);
     args.v.data = to_device(made, args.v.data);
     args.o.data = to_device(made, args.o.data);
+    args.dout.data = to_device(made, args.dout.data);
+    args.dq.data = to_device(made, args.dq.data);
+    args.dk.data = to_device(made, args.dk.data);
+    args.dv.data = to_device(made, args.dv.data);
     args.cu_seqlens_q = to_device(made, args.cu_seqlens_q);
     args.cu_seqlens_k = to_device(made, args.cu_seqlens_k);
     args.seqused_q = to_device(made, args.seqused_q);

@@ -5,7 +5,7 @@
  *     | guard | payload: elements of sequences; everything else in it is NaN | guard |
  *
  * The guards and the rows outside sequences of floating point tensors are all ones, which is a NaN in every type: what is
- * read by mistake shows in the result. An output is all ones everywhere before the launch.
+ * read by mistake shows in the result. An output (o, or the gradients) is all ones everywhere before the launch.
  */
 #ifndef GDPA_TOOLS_VERIFY_CASE_H
 #define GDPA_TOOLS_VERIFY_CASE_H
@@ -14,7 +14,7 @@
 #include "tools/shapes.h"
 
 enum {
-    CASE_BUFFERS = 8,
+    CASE_BUFFERS = 12,
 };
 
 struct case_buffer {
@@ -41,7 +41,7 @@ struct verify_case {
  * What one case after the other uses.
  *
  * Normal elements of both input types that the rows of tensors are cut from, at places that the seed chooses. Always the
- * same ones, so that a case depends on its seed alone; q, k and v have a third each, so that no row meets itself.
+ * same ones, so that a case depends on its seed alone; q, k, v and dout have a part each, so that no row meets itself.
  */
 struct case_pool {
     uint16_t *elements[2]; /* bf16, fp16; NULL until they are needed */

@@ -93,10 +93,30 @@ static bool device_prepare(void *self, const char *spec, gdpa_spec *parsed, stru
     return true;
 }
 
+/* Room for what a launch needs, full of NaN: a workspace needs no initialisation. */
+static bool workspace_make(struct verify_gpu *gpu, size_t bytes)
+{
+    if (bytes > gpu->workspace_bytes) {
+        gpu_free(&gpu->gpu, gpu->workspace);
+        gpu->workspace = NULL;
+        gpu->workspace_bytes = 0;
+        if (!gpu_alloc(&gpu->gpu, bytes, &gpu->workspace)) {
+            return false;
+        }
+        gpu->workspace_bytes = bytes;
+    }
+    return bytes == 0 || gpu_fill(&gpu->gpu, gpu->workspace, 0xff, bytes, gpu->stream);
+}
+
 static bool device_launch(void *self, const gdpa_args *args)
 {
     struct verify_gpu *gpu = self;
-    if (gdpa_launch(gpu->kernel, args, NULL, 0, gpu->stream) != GDPA_OK) {
+    size_t bytes = 0;
+    if (gdpa_workspace_size(gpu->kernel, args, &bytes) == GDPA_OK && !workspace_make(gpu, bytes)) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gpu->gpu.why);
+        return false;
+    }
+    if (gdpa_launch(gpu->kernel, args, gpu->workspace, bytes, gpu->stream) != GDPA_OK) {
         snprintf(gpu->why, sizeof gpu->why, "%s", gdpa_last_error());
         return false;
     }
@@ -186,6 +206,11 @@ void verify_gpu_deinit(struct verify_gpu *gpu)
 {
     gdpa_kernel_release(gpu->kernel);
     gpu->kernel = NULL;
+    if (gpu->workspace != NULL) {
+        gpu_free(&gpu->gpu, gpu->workspace);
+        gpu->workspace = NULL;
+        gpu->workspace_bytes = 0;
+    }
     if (gpu->staging != NULL) {
         gpu_host_free(&gpu->gpu, gpu->staging);
         gpu->staging = NULL;

@@ -17,6 +17,8 @@ struct verify_gpu {
     struct CUstream_st *stream;
     gdpa_kernel *kernel;
     void *staging; /* NULL until it is needed */
+    void *workspace;
+    size_t workspace_bytes;
     char why[1024];
 };
 

@@ -136,9 +136,14 @@ static void inputs_check(const struct verify_device *device, const struct verify
  * The elements of the output
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* The output as it came back, and how to find an element of it. */
+enum result_kind { RESULT_O, RESULT_DQ, RESULT_DK, RESULT_DV };
+
+/* A result as it came back, and how to find an element of it. */
 struct output {
     const struct reference_problem *problem;
+    enum result_kind kind;
+    const char *name;
+    bool of_keys;
     unsigned char *data; /* of the tensor's first element */
     int32_t dtype;
     bool jagged;
@@ -147,18 +152,48 @@ struct output {
     _Atomic int64_t unwritten, not_finite; /* elements */
 };
 
-static struct output output_describe(const struct reference_problem *problem)
+static struct output output_describe(const struct reference_problem *problem, enum result_kind kind)
 {
-    const gdpa_tensor *o = &problem->args->o;
-    struct output output = {.problem = problem, .dtype = problem->spec->out_dtype};
-    output.jagged = problem->spec->layout_q == GDPA_LAYOUT_JAGGED;
-    output.heads = problem->args->heads_q;
-    output.dim = problem->spec->head_dim_v;
-    bool strided = (o->flags & GDPA_TENSOR_STRIDES) != 0;
-    output.stride_head = strided ? o->stride_head : output.dim;
-    output.stride_row = strided ? o->stride_row : output.heads * output.dim;
-    output.stride_batch = strided ? o->stride_batch : problem->args->seqlen_q * output.stride_row;
+    static const char *const names[] = {"o", "dq", "dk", "dv"};
+    const gdpa_args *args = problem->args;
+    const gdpa_spec *spec = problem->spec;
+    const gdpa_tensor *const tensors[] = {&args->o, &args->dq, &args->dk, &args->dv};
+    const gdpa_tensor *tensor = tensors[kind];
+    struct output output = {.problem = problem, .kind = kind, .name = names[kind], .dtype = spec->out_dtype};
+    output.data = tensor->data;
+    output.of_keys = kind == RESULT_DK || kind == RESULT_DV;
+    output.jagged = (output.of_keys ? spec->layout_k : spec->layout_q) == GDPA_LAYOUT_JAGGED;
+    output.heads = output.of_keys ? args->heads_k : args->heads_q;
+    output.dim = kind == RESULT_O || kind == RESULT_DV ? spec->head_dim_v : spec->head_dim;
+    bool strided = (tensor->flags & GDPA_TENSOR_STRIDES) != 0;
+    output.stride_head = strided ? tensor->stride_head : output.dim;
+    output.stride_row = strided ? tensor->stride_row : output.heads * output.dim;
+    output.stride_batch =
+        strided ? tensor->stride_batch : (output.of_keys ? args->seqlen_k : args->seqlen_q) * output.stride_row;
     return output;
+}
+
+static int64_t output_rows(const struct output *output, const struct reference_sequence *sequence)
+{
+    return output->of_keys ? sequence->rows_k : sequence->rows_q;
+}
+
+static int64_t output_first(const struct output *output, const struct reference_sequence *sequence)
+{
+    return output->of_keys ? sequence->first_k : sequence->first_q;
+}
+
+/* Visible pairs that a row is made from. */
+static int64_t output_pairs(const struct output *output, const struct reference_sequence *sequence, int64_t row)
+{
+    int64_t first;
+    int64_t last;
+    if (!output->of_keys) {
+        reference_visible(output->problem, sequence, row, &first, &last);
+        return last > first ? last - first : 0;
+    }
+    reference_seeing(output->problem, sequence, row, &first, &last);
+    return last > first ? (last - first) * (output->problem->args->heads_q / output->heads) : 0;
 }
 
 static int64_t output_index(const struct output *output, int64_t b, int64_t first, int64_t row, int64_t head)
@@ -212,9 +247,9 @@ static void sequence_scan(int64_t b, int thread, void *user)
     struct reference_sequence sequence = reference_sequence_find(output->problem, b);
     size_t size = dtype_size(output->dtype);
     struct scan all = {0, 0};
-    for (int64_t row = 0; row < sequence.rows_q; row++) {
+    for (int64_t row = 0; row < output_rows(output, &sequence); row++) {
         for (int64_t head = 0; head < output->heads; head++) {
-            int64_t at = output_index(output, b, sequence.first_q, row, head);
+            int64_t at = output_index(output, b, output_first(output, &sequence), row, head);
             struct scan one = scan_elements(output->dtype, output->data + (size_t)at * size, output->dim);
             all.unwritten += one.unwritten;
             all.not_finite += one.not_finite;
@@ -231,9 +266,9 @@ static void sequence_blank(int64_t b, int thread, void *user)
     const struct output *output = user;
     struct reference_sequence sequence = reference_sequence_find(output->problem, b);
     size_t size = dtype_size(output->dtype);
-    for (int64_t row = 0; row < sequence.rows_q; row++) {
+    for (int64_t row = 0; row < output_rows(output, &sequence); row++) {
         for (int64_t head = 0; head < output->heads; head++) {
-            int64_t at = output_index(output, b, sequence.first_q, row, head);
+            int64_t at = output_index(output, b, output_first(output, &sequence), row, head);
             memset(output->data + (size_t)at * size, UNWRITTEN, (size_t)output->dim * size);
         }
     }
@@ -245,8 +280,13 @@ struct comparison {
     int64_t sequence; /* that the open group belongs to; -1: none */
 };
 
-static void block_compare(const struct output *output, const struct reference_block *block, const double *exact,
-                          const double *eager, struct comparison *comparison)
+/* Of the elements of some blocks. allowed is NULL where nothing is. */
+struct expected {
+    double *exact, *eager, *allowed;
+};
+
+static void block_compare(const struct output *output, const struct reference_block *block,
+                          const struct expected *expected, int64_t begin, struct comparison *comparison)
 {
     if (comparison->sequence != block->sequence) {
         compare_group_end(&comparison->compare);
@@ -255,18 +295,18 @@ static void block_compare(const struct output *output, const struct reference_bl
     struct reference_sequence sequence = reference_sequence_find(output->problem, block->sequence);
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t row = block->first_row + r;
-        int64_t first;
-        int64_t last;
-        reference_visible(output->problem, &sequence, row, &first, &last);
-        int64_t at = output_index(output, block->sequence, sequence.first_q, row, block->head);
-        compare_add_pairs(&comparison->compare, last > first ? last - first : 0);
+        int64_t pairs = output_pairs(output, &sequence, row);
+        int64_t at = output_index(output, block->sequence, output_first(output, &sequence), row, block->head);
+        compare_add_pairs(&comparison->compare, pairs);
         for (int64_t c = 0; c < output->dim; c++) {
             struct compare_place place = {block->sequence, block->head, row, c};
             double ours = dtype_load(output->dtype, output->data, at + c);
-            if (first >= last) {
+            int64_t n = begin + r * output->dim + c;
+            if (pairs == 0) {
                 compare_add_zero(&comparison->compare, ours, place);
             } else {
-                compare_add(&comparison->compare, ours, exact[r * output->dim + c], eager[r * output->dim + c], place);
+                compare_add_allowed(&comparison->compare, ours, expected->exact[n], expected->eager[n],
+                                    expected->allowed != NULL ? expected->allowed[n] : 0, place);
             }
         }
     }
@@ -276,8 +316,13 @@ static void block_compare(const struct output *output, const struct reference_bl
  * Which blocks
  * ------------------------------------------------------------------------------------------------------------- */
 
-static double block_flops(const struct reference_problem *problem, const struct reference_block *block)
+static double block_flops(const struct reference_problem *problem, const struct reference_block *block, bool of_keys)
 {
+    if (of_keys) { /* no less than it is: all queries of the group */
+        struct reference_sequence whole = reference_sequence_find(problem, block->sequence);
+        return 4.0 * (double)whole.rows_q * (double)problem->args->heads_q / (double)problem->args->heads_k *
+               REFERENCE_BLOCK_ROWS * (double)(2 * problem->spec->head_dim + 2 * problem->spec->head_dim_v);
+    }
     struct reference_sequence sequence = reference_sequence_find(problem, block->sequence);
     int64_t first;
     int64_t last;
@@ -304,12 +349,12 @@ static int64_t longest_sequence(const struct reference_problem *problem)
 
 /* Moves the sample to the front of the list, in order, and returns its size: everything when that is cheap enough. */
 static int64_t blocks_sample(const struct reference_problem *problem, struct reference_block *blocks, int64_t count,
-                             const struct run_options *options)
+                             bool of_keys, const struct run_options *options)
 {
     double budget = options->sample_flops > 0 ? options->sample_flops : SAMPLE_FLOPS;
     double total = 0;
     for (int64_t n = 0; n < count; n++) {
-        total += block_flops(problem, &blocks[n]);
+        total += block_flops(problem, &blocks[n], of_keys);
     }
     if (total <= budget) {
         return count;
@@ -328,42 +373,72 @@ static int64_t blocks_sample(const struct reference_problem *problem, struct ref
     return chosen;
 }
 
+static bool blocks_compute(const struct output *output, const struct reference_block *blocks, int64_t count,
+                           const struct expected *expected)
+{
+    struct reference_gradients all[3] = {{NULL, NULL, NULL}, {NULL, NULL, NULL}, {NULL, NULL, NULL}};
+    double *const memory[] = {expected->exact, expected->eager, expected->allowed};
+    if (output->kind == RESULT_O) {
+        return reference_forward_blocks(output->problem, blocks, count, expected->exact, expected->eager);
+    }
+    for (int e = 0; e < 3; e++) {
+        *(output->kind == RESULT_DQ ? &all[e].dq : output->kind == RESULT_DK ? &all[e].dk : &all[e].dv) = memory[e];
+    }
+    return reference_backward_blocks(output->problem, output->of_keys, blocks, count, all[0], all[1], all[2]);
+}
+
+/* Memory for the expected elements of CHUNK_BLOCKS blocks. */
+static bool expected_allocate(const struct output *output, struct expected *expected)
+{
+    size_t bytes = sizeof(double) * CHUNK_BLOCKS * REFERENCE_BLOCK_ROWS * (size_t)output->dim;
+    bool allows = output->kind == RESULT_DQ || output->kind == RESULT_DK;
+    expected->exact = malloc(bytes);
+    expected->eager = malloc(bytes);
+    expected->allowed = allows ? malloc(bytes) : NULL;
+    return expected->exact != NULL && expected->eager != NULL && (!allows || expected->allowed != NULL);
+}
+
 static bool blocks_check(const struct output *output, const struct reference_block *blocks, int64_t count,
                          struct comparison *comparison)
 {
-    int64_t block_elements = REFERENCE_BLOCK_ROWS * output->dim;
-    size_t bytes = sizeof(double) * CHUNK_BLOCKS * (size_t)block_elements;
-    double *exact = malloc(bytes);
-    double *eager = malloc(bytes);
-    bool good = exact != NULL && eager != NULL;
+    struct expected expected;
+    bool good = expected_allocate(output, &expected);
     for (int64_t begin = 0; good && begin < count; begin += CHUNK_BLOCKS) {
         int64_t some = count - begin < CHUNK_BLOCKS ? count - begin : CHUNK_BLOCKS;
-        good = reference_forward_blocks(output->problem, blocks + begin, some, exact, eager);
+        good = blocks_compute(output, blocks + begin, some, &expected);
         for (int64_t n = 0; good && n < some; n++) {
-            block_compare(output, &blocks[begin + n], exact + n * block_elements, eager + n * block_elements,
-                          comparison);
+            block_compare(output, &blocks[begin + n], &expected, n * REFERENCE_BLOCK_ROWS * output->dim, comparison);
         }
     }
-    free(exact);
-    free(eager);
+    free(expected.exact);
+    free(expected.eager);
+    free(expected.allowed);
     compare_finish(&comparison->compare);
     return good;
 }
 
+/* Adds what is known of one result of the call to that of the call. */
 static void result_take(struct case_result *result, const struct output *output, const struct compare *compare)
 {
-    result->elements = compare->count;
-    result->max_error = compare->worst.max_error;
-    result->bound = compare->worst_bound;
-    result->ratio = compare->worst_ratio;
-    result->frobenius = compare_frobenius(compare);
+    double frobenius = compare_frobenius(compare);
+    result->elements += compare->count;
+    result->at_kinks += compare->allowed;
+    result->excused += compare->excused;
+    if (compare->worst_ratio >= result->ratio) {
+        result->max_error = compare->worst.max_error;
+        result->bound = compare->worst_bound;
+        result->ratio = compare->worst_ratio;
+    }
+    result->frobenius = frobenius > result->frobenius ? frobenius : result->frobenius;
     char text[300];
     compare_explain(compare, text, sizeof text);
+    const char *of = output->kind == RESULT_O ? "" : output->name;
+    const char *colon = output->kind == RESULT_O ? "" : ": ";
     if (output->unwritten > 0 || output->not_finite > 0) {
-        wrong(result, "%lld elements of the result were not written and %lld are not finite; %s",
+        wrong(result, "%s%s%lld elements of the result were not written and %lld are not finite; %s", of, colon,
               (long long)output->unwritten, (long long)output->not_finite, text);
     } else if (!compare_holds(compare)) {
-        wrong(result, "%s", text);
+        wrong(result, "%s%s%s", of, colon, text);
     }
 }
 
@@ -374,14 +449,14 @@ static void sequences_check(struct output *output, const struct run_options *opt
     struct reference_block *blocks = NULL;
     int64_t count = 0;
     parallel_for(problem->args->batch, options->threads, sequence_scan, output);
-    if (!reference_blocks_list(problem, &blocks, &count)) {
+    if (!(output->of_keys ? reference_key_blocks_list : reference_blocks_list)(problem, &blocks, &count)) {
         wrong(result, "out of host memory for the reference");
         return;
     }
-    int64_t chosen = blocks_sample(problem, blocks, count, options);
-    result->sampled = chosen < count;
+    int64_t chosen = blocks_sample(problem, blocks, count, output->of_keys, options);
+    result->sampled = result->sampled || chosen < count;
     struct comparison comparison = {.sequence = -1};
-    compare_init(&comparison.compare, output->dtype, 2);
+    compare_init(&comparison.compare, output->dtype, output->kind == RESULT_O ? 2 : 3);
     comparison.compare.input_dtype = problem->spec->dtype;
     if (blocks_check(output, blocks, chosen, &comparison)) {
         result_take(result, output, &comparison.compare);
@@ -391,36 +466,98 @@ static void sequences_check(struct output *output, const struct run_options *opt
     free(blocks);
 }
 
-/* Everything about the output, whose image is now what came back, and is written to. */
-static void output_check(const struct verify_case *made, const struct case_buffer *buffer,
-                         const struct run_options *options, struct case_result *result)
+/* One result of the call, whose image is now what came back; afterwards its elements look unwritten. */
+static void output_check(const struct verify_case *made, enum result_kind kind, const struct run_options *options,
+                         struct case_result *result)
 {
-    struct reference_problem problem = {.spec = &made->spec, .args = &made->args, .threads = options->threads};
-    struct output output = output_describe(&problem);
-    output.data = made->args.o.data;
+    struct reference_problem problem = {
+        .spec = &made->spec, .args = &made->args, .d_out = made->args.dout, .threads = options->threads};
+    struct output output = output_describe(&problem, kind);
+    if (output.data == NULL) {
+        return;
+    }
     sequences_check(&output, options, result);
     parallel_for(made->args.batch, options->threads, sequence_blank, &output);
-    struct difference difference =
-        bytes_differ_from(buffer->image, buffer->guard_byte, case_buffer_bytes(buffer), options->threads);
-    untouched_check(buffer, &difference, result);
+}
+
+/* What is left of the images when all results are blanked. */
+static void rest_check(const struct verify_case *made, int threads, struct case_result *result)
+{
+    for (int i = 0; i < made->buffer_count; i++) {
+        const struct case_buffer *buffer = &made->buffers[i];
+        if (buffer->output) {
+            struct difference difference =
+                bytes_differ_from(buffer->image, buffer->guard_byte, case_buffer_bytes(buffer), threads);
+            untouched_check(buffer, &difference, result);
+        }
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
  * The whole
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* Launches once more into a fresh output; whether the bits are others than those of its image. */
-static bool repeat_differs(const struct verify_device *device, struct verify_case *made,
-                           const struct case_buffer *buffer, int threads, struct case_result *result)
+enum {
+    REPEATS = 1,                /* more launches, which must give the same bits */
+    DETERMINISTIC_REPEATS = 49, /* of a kernel that was asked for it */
+};
+
+/* Whether a buffer must have the same bits after every launch: dq may not, unless that was asked for. */
+static bool bits_are_kept(const struct verify_case *made, const struct case_buffer *buffer)
 {
-    struct difference difference = {.any = false};
-    if (!buffer_upload(device, buffer, threads, result) || !launch(device, made, result)) {
+    uintptr_t dq = (uintptr_t)made->args.dq.data;
+    uintptr_t begin = (uintptr_t)buffer->image;
+    bool holds_dq = dq >= begin && dq < begin + case_buffer_bytes(buffer);
+    return buffer->output && (made->spec.deterministic != 0 || !holds_dq);
+}
+
+static bool outputs_upload(const struct verify_device *device, const struct verify_case *made, int threads,
+                           struct case_result *result)
+{
+    for (int i = 0; i < made->buffer_count; i++) {
+        if (made->buffers[i].output && !buffer_upload(device, &made->buffers[i], threads, result)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Launches once more into fresh outputs; whether the bits are others than those of their images. */
+static bool repeat_differs(const struct verify_device *device, struct verify_case *made, int threads,
+                           struct case_result *result)
+{
+    if (!outputs_upload(device, made, threads, result) || !launch(device, made, result)) {
         return false;
     }
-    if (!image_differs(device, buffer->device, buffer->image, case_buffer_bytes(buffer), threads, &difference)) {
-        lost(result, device, buffer->name);
+    bool differs = false;
+    for (int i = 0; i < made->buffer_count && !result->lost; i++) {
+        const struct case_buffer *buffer = &made->buffers[i];
+        struct difference difference = {.any = false};
+        if (bits_are_kept(made, buffer) &&
+            !image_differs(device, buffer->device, buffer->image, case_buffer_bytes(buffer), threads, &difference)) {
+            lost(result, device, buffer->name);
+        }
+        differs = differs || difference.any;
     }
-    return difference.any;
+    return differs;
+}
+
+static bool outputs_download(const struct verify_device *device, const struct verify_case *made, int threads,
+                             struct case_result *result)
+{
+    bool any = false;
+    for (int i = 0; i < made->buffer_count; i++) {
+        const struct case_buffer *buffer = &made->buffers[i];
+        if (!buffer->output) {
+            continue;
+        }
+        any = true;
+        if (!image_download(device, buffer->image, buffer->device, case_buffer_bytes(buffer), threads)) {
+            lost(result, device, buffer->name);
+            return false;
+        }
+    }
+    return any;
 }
 
 static void case_judge(const struct verify_device *device, struct verify_case *made, const struct run_options *options,
@@ -431,18 +568,22 @@ static void case_judge(const struct verify_device *device, struct verify_case *m
         return;
     }
     inputs_check(device, made, threads, result);
-    struct case_buffer *buffer = case_buffer_of(made, made->args.o.data);
-    if (buffer == NULL || result->lost) {
+    if (result->lost || !outputs_download(device, made, threads, result)) {
         return;
     }
-    if (!image_download(device, buffer->image, buffer->device, case_buffer_bytes(buffer), threads)) {
-        lost(result, device, buffer->name);
+    bool backward = made->spec.pass == GDPA_PASS_BACKWARD;
+    int repeats = backward && made->spec.deterministic != 0 ? DETERMINISTIC_REPEATS : REPEATS;
+    bool differs = false;
+    for (int i = 0; i < repeats && !differs && !result->lost; i++) {
+        differs = repeat_differs(device, made, threads, result);
+    }
+    if (result->lost) {
         return;
     }
-    bool differs = repeat_differs(device, made, buffer, threads, result);
-    if (!result->lost) {
-        output_check(made, buffer, options, result);
+    for (enum result_kind kind = backward ? RESULT_DQ : RESULT_O; kind <= (backward ? RESULT_DV : RESULT_O); kind++) {
+        output_check(made, kind, options, result);
     }
+    rest_check(made, threads, result);
     if (differs) {
         wrong(result, "a second launch gave other bits");
     }

@@ -1,9 +1,9 @@
 /*
  * Runs one case of verify on a device and judges everything that the launch left behind:
  *
- *     the output against the float64 reference, by the accuracy rule of tests/support/compare.h;
- *     rows that see no key: +0, bit for bit;
- *     a second launch: the same bits;
+ *     the output, or the gradients, against the float64 reference, by the accuracy rule of tests/support/compare.h;
+ *     rows that see no key, and gradients of keys that no row sees: +0, bit for bit;
+ *     a second launch: the same bits, but for dq unless the kernel is deterministic; then 49 more launches;
  *     output elements outside sequences, gaps between strides, guards, inputs: untouched, bit for bit.
  *
  * A case whose reference would take too long is compared in a sample: all blocks (64 rows of a head) of the first, the
@@ -51,6 +51,9 @@ struct case_result {
     bool lost; /* the device failed: nothing more can be run on it */
     bool sampled;
     long long elements; /* compared */
+    long long
+        at_kinks; /* of them: gradients that hang on a score at a kink of the activation (tests/support/reference.h) */
+    long long excused; /* of those: too far off but for what that allows */
     double max_error, bound, ratio, frobenius;
     char message[480]; /* of the first thing that is wrong */
 };

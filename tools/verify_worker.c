@@ -51,6 +51,9 @@ static void result_add(struct kernel_result *total, const struct case_result *on
 {
     total->cases++;
     total->sampled += one->sampled ? 1 : 0;
+    total->elements += one->elements;
+    total->at_kinks += one->at_kinks;
+    total->excused += one->excused;
     if (one->ratio >= total->ratio) {
         total->max_error = one->max_error;
         total->bound = one->bound;

@@ -21,8 +21,9 @@ struct kernel_result {
     int cases, failed; /* shapes run, and how many of them were wrong */
     int sampled;       /* of them, compared in samples */
     double seconds;
-    double max_error, bound, ratio; /* of the case with the largest ratio */
-    double frobenius;               /* the largest */
+    double max_error, bound, ratio;        /* of the case with the largest ratio */
+    double frobenius;                      /* the largest */
+    long long elements, at_kinks, excused; /* compared; see struct case_result */
     struct kernel_facts facts;
     char gpu[128], slug[64], driver[64];
     char message[640]; /* "shape: what was wrong", of the first one */

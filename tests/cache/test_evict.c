@@ -128,6 +128,58 @@ static void what_was_just_stored_stays_whatever_the_limit(void **state)
     cache_close(cache);
 }
 
+static const char version_now[] = "generator 2", version_before[] = "generator 1";
+
+static void put_of_version(struct cache *cache, unsigned number, const char *version)
+{
+    struct sample sample;
+    struct cache_entry entry;
+    uint8_t *material;
+    sample_init(&sample, number, 100000);
+    entry = sample.entry;
+    const struct cache_key_part parts[] = {{"number", &number, sizeof number}, {"generator", version, strlen(version)}};
+    assert_int_equal(cache_key_make(parts, 2, &entry.key, &material, &entry.material.size), CACHE_OK);
+    entry.material.data = material;
+    assert_int_equal(cache_put(cache, &entry), CACHE_OK);
+    free(material);
+    sample_deinit(&sample);
+}
+
+static void entries_of_other_versions_go_before_those_of_this_one_even_when_used_later(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache_options options = fixture_options(fixture);
+    options.limit_bytes = 1500000;
+    options.version = (struct cache_key_part){"generator", version_now, strlen(version_now)};
+    struct cache *cache = cache_open(&options);
+    struct cache_details details;
+    for (unsigned i = 0; i < 4; i++) {
+        put_of_version(cache, i, version_now);
+    }
+    for (unsigned i = 4; i < 10; i++) {
+        put_of_version(cache, i, version_before);
+    }
+    assert_int_equal(cache_describe(cache, &details), CACHE_OK);
+    assert_int_equal(details.foreign_entries, 6);
+    unsigned next = 10;
+    while (is_there(fixture, 9)) {
+        put_of_version(cache, next++, version_now);
+        assert_true(next < 40);
+        for (unsigned i = 0; i < 4 && is_there(fixture, 9); i++) {
+            assert_true(is_there(fixture, i));
+        }
+    }
+    assert_false(is_there(fixture, 4)); /* the oldest of them went first */
+    assert_true(cache_evicted(cache) >= 6);
+    while (is_there(fixture, 0)) { /* then those of this version, by their last use */
+        put_of_version(cache, next++, version_now);
+        assert_true(next < 60);
+    }
+    assert_int_equal(cache_describe(cache, &details), CACHE_OK);
+    assert_int_equal(details.foreign_entries, 0);
+    cache_close(cache);
+}
+
 static int64_t milliseconds(void)
 {
     struct timespec now;
@@ -202,6 +254,7 @@ int main(void)
         WITH_FIXTURE(without_a_limit_nothing_is_evicted),
         WITH_FIXTURE(parts_go_before_entries_and_the_oldest_before_the_newest),
         WITH_FIXTURE(entries_go_by_their_last_use_down_to_four_fifths),
+        WITH_FIXTURE(entries_of_other_versions_go_before_those_of_this_one_even_when_used_later),
         WITH_FIXTURE(what_was_just_stored_stays_whatever_the_limit),
         WITH_FIXTURE(a_lowered_limit_is_reached_in_passes_and_the_file_gets_shorter),
         WITH_FIXTURE(totals_count_entries_and_the_bytes_in_use),

@@ -2,9 +2,10 @@
  * A disk that fails: errors at the n-th operation of every kind, full file systems, locked files, lack of memory. The
  * computation goes on; what was stored before stays; what is said is said once.
  *
- * Faults come from a layer between SQLite and its own file layer, and from an allocator of SQLite that fails once.
+ * Faults come from a layer between SQLite and its own file layer (cache_faults.h), and from an allocator of SQLite that fails once.
  */
 #define _GNU_SOURCE /* unshare */
+#include "tests/support/cache_faults.h"
 #include "tests/support/cache_file_system.h"
 #include "tests/support/cache_fixture.h"
 
@@ -17,186 +18,6 @@
 
 #define CODE_SIZE 9000
 #define ENTRIES 5
-
-/* ---- The layer of faults ------------------------------------------------------------------------------------------ */
-
-enum operation { OPEN, READ, WRITE, SYNC, TRUNCATE, LOCK, SIZE, DELETE, SHARED_MAP, SHARED_LOCK, OPERATIONS };
-
-static const char *const operation_names[OPERATIONS] = {"open", "read", "write",  "sync",       "truncate",
-                                                        "lock", "size", "delete", "shared map", "shared lock"};
-
-static struct {
-    enum operation operation;
-    int64_t countdown; /* calls until the fault; negative: no fault planned */
-    bool lasting;
-    int code;
-    bool met;
-} plan = {.countdown = -1};
-
-static bool fails(enum operation operation)
-{
-    if (plan.countdown < 0 || plan.operation != operation) {
-        return false;
-    }
-    if (plan.countdown > 0) {
-        plan.countdown--;
-        return false;
-    }
-    plan.met = true;
-    plan.countdown = plan.lasting ? 0 : -1;
-    return true;
-}
-
-struct faulty_file {
-    sqlite3_file base;
-    sqlite3_file *real;
-};
-
-static sqlite3_file *real_of(sqlite3_file *file)
-{
-    return ((struct faulty_file *)(void *)file)->real;
-}
-
-#define CALL(file, method, ...) real_of(file)->pMethods->method(real_of(file), __VA_ARGS__)
-
-static int faulty_close(sqlite3_file *file)
-{
-    int error = real_of(file)->pMethods ? real_of(file)->pMethods->xClose(real_of(file)) : SQLITE_OK;
-    return error;
-}
-
-static int faulty_read(sqlite3_file *file, void *bytes, int amount, sqlite3_int64 offset)
-{
-    return fails(READ) ? SQLITE_IOERR_READ : CALL(file, xRead, bytes, amount, offset);
-}
-
-static int faulty_write(sqlite3_file *file, const void *bytes, int amount, sqlite3_int64 offset)
-{
-    return fails(WRITE) ? plan.code : CALL(file, xWrite, bytes, amount, offset);
-}
-
-static int faulty_truncate(sqlite3_file *file, sqlite3_int64 size)
-{
-    return fails(TRUNCATE) ? SQLITE_IOERR_TRUNCATE : CALL(file, xTruncate, size);
-}
-
-static int faulty_sync(sqlite3_file *file, int flags)
-{
-    return fails(SYNC) ? SQLITE_IOERR_FSYNC : CALL(file, xSync, flags);
-}
-
-static int faulty_size(sqlite3_file *file, sqlite3_int64 *size)
-{
-    return fails(SIZE) ? SQLITE_IOERR_FSTAT : CALL(file, xFileSize, size);
-}
-
-static int faulty_lock(sqlite3_file *file, int level)
-{
-    return fails(LOCK) ? SQLITE_IOERR_LOCK : CALL(file, xLock, level);
-}
-
-static int faulty_unlock(sqlite3_file *file, int level)
-{
-    return CALL(file, xUnlock, level);
-}
-
-static int faulty_check(sqlite3_file *file, int *reserved)
-{
-    return CALL(file, xCheckReservedLock, reserved);
-}
-
-static int faulty_control(sqlite3_file *file, int code, void *argument)
-{
-    return CALL(file, xFileControl, code, argument);
-}
-
-static int faulty_sector(sqlite3_file *file)
-{
-    return real_of(file)->pMethods->xSectorSize(real_of(file));
-}
-
-static int faulty_character(sqlite3_file *file)
-{
-    return real_of(file)->pMethods->xDeviceCharacteristics(real_of(file));
-}
-
-static int faulty_map(sqlite3_file *file, int page, int size, int extend, void volatile **memory)
-{
-    return fails(SHARED_MAP) ? SQLITE_IOERR_SHMMAP : CALL(file, xShmMap, page, size, extend, memory);
-}
-
-static int faulty_shared_lock(sqlite3_file *file, int offset, int count, int flags)
-{
-    return fails(SHARED_LOCK) && (flags & SQLITE_SHM_LOCK) ? SQLITE_IOERR_SHMLOCK
-                                                           : CALL(file, xShmLock, offset, count, flags);
-}
-
-static void faulty_barrier(sqlite3_file *file)
-{
-    real_of(file)->pMethods->xShmBarrier(real_of(file));
-}
-
-static int faulty_unmap(sqlite3_file *file, int delete)
-{
-    return CALL(file, xShmUnmap, delete);
-}
-
-static const sqlite3_io_methods faulty_methods = {
-    .iVersion = 2, /* without memory mapping */
-    .xClose = faulty_close,
-    .xRead = faulty_read,
-    .xWrite = faulty_write,
-    .xTruncate = faulty_truncate,
-    .xSync = faulty_sync,
-    .xFileSize = faulty_size,
-    .xLock = faulty_lock,
-    .xUnlock = faulty_unlock,
-    .xCheckReservedLock = faulty_check,
-    .xFileControl = faulty_control,
-    .xSectorSize = faulty_sector,
-    .xDeviceCharacteristics = faulty_character,
-    .xShmMap = faulty_map,
-    .xShmLock = faulty_shared_lock,
-    .xShmBarrier = faulty_barrier,
-    .xShmUnmap = faulty_unmap,
-};
-
-static sqlite3_vfs *real_layer;
-static sqlite3_vfs faulty_layer;
-
-static int faulty_open(sqlite3_vfs *layer, sqlite3_filename name, sqlite3_file *file, int flags, int *flags_out)
-{
-    struct faulty_file *faulty = (struct faulty_file *)(void *)file;
-    (void)layer;
-    faulty->base.pMethods = NULL;
-    faulty->real = (sqlite3_file *)(void *)(faulty + 1);
-    if (fails(OPEN)) {
-        return SQLITE_CANTOPEN;
-    }
-    int error = real_layer->xOpen(real_layer, name, faulty->real, flags, flags_out);
-    if (error == SQLITE_OK) {
-        faulty->base.pMethods = &faulty_methods;
-    }
-    return error;
-}
-
-static int faulty_delete(sqlite3_vfs *layer, const char *name, int sync)
-{
-    (void)layer;
-    return fails(DELETE) ? SQLITE_IOERR_DELETE : real_layer->xDelete(real_layer, name, sync);
-}
-
-static void put_layer_in_place(void)
-{
-    real_layer = sqlite3_vfs_find(NULL);
-    assert_non_null(real_layer);
-    faulty_layer = *real_layer;
-    faulty_layer.zName = "faulty";
-    faulty_layer.szOsFile = (int)sizeof(struct faulty_file) + real_layer->szOsFile;
-    faulty_layer.xOpen = faulty_open;
-    faulty_layer.xDelete = faulty_delete;
-    assert_int_equal(sqlite3_vfs_register(&faulty_layer, 1), SQLITE_OK);
-}
 
 /* ---- The allocator that fails ----------------------------------------------------------------------------------------- */
 
@@ -282,37 +103,37 @@ static void assert_nothing_lost(struct fixture *fixture, const char *what)
     assert_int_equal(count_names(fixture->dir, CACHE_FILE_NAME ".damaged-"), 0);
 }
 
-static void fault_at_every_call(struct fixture *fixture, enum operation operation, bool lasting, int code)
+static void fault_at_every_call(struct fixture *fixture, enum fault_operation operation, bool lasting, int code)
 {
     fixture_forget_folder(fixture);
     fill(fixture);
     size_t size;
     unsigned char *filled = file_read(fixture->file, &size);
-    plan.met = true;
-    for (int64_t n = 0; plan.met; n += 1 + n / (INSTRUMENTED ? 4 : 20)) {
+    fault_plan.met = true;
+    for (int64_t n = 0; fault_plan.met; n += 1 + n / (INSTRUMENTED ? 4 : 20)) {
         char what[128];
         assert_true(n < 1000);
         (void)snprintf(what, sizeof what, "%s fault %s at call %lld, code %d", lasting ? "lasting" : "single",
-                       operation_names[operation], (long long)n, code);
+                       fault_names[operation], (long long)n, code);
         fixture_forget_folder(fixture);
         fixture_forget_log(fixture);
         assert_int_equal(mkdir(fixture->dir, 0700), 0);
         file_write(fixture->file, filled, size);
         assert_int_equal(chmod(fixture->file, 0600), 0);
-        plan.operation = operation;
-        plan.lasting = lasting;
-        plan.code = code;
-        plan.met = false;
-        plan.countdown = n;
+        fault_plan.operation = operation;
+        fault_plan.lasting = lasting;
+        fault_plan.code = code;
+        fault_plan.met = false;
+        fault_plan.countdown = n;
         live(fixture, what);
-        plan.countdown = -1;
+        fault_plan.countdown = -1;
         if (fixture->warnings > 3) {
             fail_msg("%s: %d warnings:\n%s", what, fixture->warnings, fixture->log);
         }
         fixture_forget_log(fixture);
         assert_nothing_lost(fixture, what);
         /* Without a log some operations are never called. */
-        assert_true(plan.met || n > 0 || file_system_type != LOCAL_FILE_SYSTEM);
+        assert_true(fault_plan.met || n > 0 || file_system_type != LOCAL_FILE_SYSTEM);
     }
     free(filled);
 }
@@ -322,8 +143,8 @@ static void errors_of_the_disk_at_any_call_lose_nothing(void **state)
     struct fixture *fixture = *state;
     for (int network = 0; network < 2; network++) {
         file_system_type = network ? NETWORK_FILE_SYSTEM : LOCAL_FILE_SYSTEM;
-        for (int i = 0; i < 2 * OPERATIONS; i++) {
-            fault_at_every_call(fixture, (enum operation)(i / 2), i % 2, SQLITE_IOERR_WRITE);
+        for (int i = 0; i < 2 * FAULT_OPERATIONS; i++) {
+            fault_at_every_call(fixture, (enum fault_operation)(i / 2), i % 2, SQLITE_IOERR_WRITE);
         }
     }
     file_system_type = LOCAL_FILE_SYSTEM;
@@ -334,8 +155,8 @@ static void a_full_disk_at_any_write_loses_nothing(void **state)
     struct fixture *fixture = *state;
     for (int network = 0; network < 2; network++) {
         file_system_type = network ? NETWORK_FILE_SYSTEM : LOCAL_FILE_SYSTEM;
-        fault_at_every_call(fixture, WRITE, false, SQLITE_FULL);
-        fault_at_every_call(fixture, WRITE, true, SQLITE_FULL);
+        fault_at_every_call(fixture, FAULT_WRITE, false, SQLITE_FULL);
+        fault_at_every_call(fixture, FAULT_WRITE, true, SQLITE_FULL);
     }
     file_system_type = LOCAL_FILE_SYSTEM;
 }
@@ -346,10 +167,10 @@ static void a_full_disk_stops_writing_and_is_said_once(void **state)
     fill(fixture);
     struct cache *cache = fixture_open(fixture);
     assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
-    plan.operation = WRITE;
-    plan.lasting = true;
-    plan.code = SQLITE_FULL;
-    plan.countdown = 0;
+    fault_plan.operation = FAULT_WRITE;
+    fault_plan.lasting = true;
+    fault_plan.code = SQLITE_FULL;
+    fault_plan.countdown = 0;
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(sample_put(cache, 200 + i, CODE_SIZE), CACHE_UNUSABLE);
         assert_int_equal(sample_get(cache, i, CODE_SIZE, NULL), CACHE_OK);
@@ -358,14 +179,39 @@ static void a_full_disk_stops_writing_and_is_said_once(void **state)
     assert_int_equal(fixture->warnings, 1);
     assert_logged(fixture, "free space");
     /* Not tried again by this process, even when there is room. */
-    plan.met = false;
+    fault_plan.met = false;
     assert_int_equal(sample_put(cache, 300, CODE_SIZE), CACHE_UNUSABLE);
-    assert_false(plan.met);
-    plan.countdown = -1;
+    assert_false(fault_plan.met);
+    fault_plan.countdown = -1;
     assert_int_equal(sample_put(cache, 300, CODE_SIZE), CACHE_UNUSABLE);
     cache_close(cache);
     cache = fixture_open(fixture);
     assert_int_equal(sample_put(cache, 300, CODE_SIZE), CACHE_OK);
+    cache_close(cache);
+}
+
+/* The log is as large as it may get: what a checkpoint and the parts of old entries free is enough for one more. */
+static void a_full_disk_gives_up_sources_before_it_gives_up_storing(void **state)
+{
+    struct fixture *fixture = *state;
+    fill(fixture);
+    struct cache *cache = fixture_open(fixture);
+    const int64_t parts = fixture_sql(fixture, "SELECT count(*) FROM aux");
+    assert_true(parts > 0);
+    fault_plan.operation = FAULT_WRITE;
+    fault_plan.lasting = false; /* the next write finds room */
+    fault_plan.code = SQLITE_FULL;
+    fault_plan.met = false;
+    fault_plan.countdown = 0;
+    assert_int_equal(sample_put(cache, 200, CODE_SIZE), CACHE_OK);
+    assert_true(fault_plan.met);
+    assert_int_equal(sample_get(cache, 200, CODE_SIZE, NULL), CACHE_OK);
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        assert_int_equal(sample_get(cache, i, CODE_SIZE, NULL), CACHE_OK);
+    }
+    assert_true(fixture_sql(fixture, "SELECT count(*) FROM aux") < parts);
+    assert_string_equal(cache_state(cache), "read-write");
+    assert_int_equal(fixture->lines, 0);
     cache_close(cache);
 }
 
@@ -374,13 +220,13 @@ static void a_read_error_is_a_miss_that_names_the_file_once(void **state)
     struct fixture *fixture = *state;
     fill(fixture);
     struct cache *cache = fixture_open(fixture);
-    plan.operation = READ;
-    plan.lasting = true;
-    plan.countdown = 0;
+    fault_plan.operation = FAULT_READ;
+    fault_plan.lasting = true;
+    fault_plan.countdown = 0;
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(sample_get(cache, i, CODE_SIZE, NULL), CACHE_MISS);
     }
-    plan.countdown = -1;
+    fault_plan.countdown = -1;
     assert_int_equal(fixture->warnings, 1);
     assert_logged(fixture, fixture->file);
     assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
@@ -415,21 +261,21 @@ static void a_hit_waits_for_no_sync(void **state)
     struct fixture *fixture = *state;
     fill(fixture);
     struct cache *cache = fixture_open(fixture);
-    plan.operation = SYNC;
-    plan.lasting = true;
-    plan.met = false;
-    plan.countdown = 0;
+    fault_plan.operation = FAULT_SYNC;
+    fault_plan.lasting = true;
+    fault_plan.met = false;
+    fault_plan.countdown = 0;
     for (unsigned i = 0; i < ENTRIES; i++) {
         assert_int_equal(sample_get(cache, i, CODE_SIZE, NULL), CACHE_OK);
     }
-    assert_false(plan.met);
+    assert_false(fault_plan.met);
     assert_int_equal(fixture_sql(fixture, "SELECT sum(hits) FROM use"), ENTRIES);
-    plan.countdown = 0;
+    fault_plan.countdown = 0;
     /* What is stored is synced as ever. */
     (void)sample_put(cache, 100, CODE_SIZE);
     cache_close(cache);
-    plan.countdown = -1;
-    assert_true(plan.met);
+    fault_plan.countdown = -1;
+    assert_true(fault_plan.met);
 }
 
 static void on_a_network_file_system_shared_memory_is_not_even_tried(void **state)
@@ -437,18 +283,18 @@ static void on_a_network_file_system_shared_memory_is_not_even_tried(void **stat
     struct fixture *fixture = *state;
     fill(fixture); /* with a log, as a local file that was moved there */
     file_system_type = NETWORK_FILE_SYSTEM;
-    plan.operation = SHARED_MAP;
-    plan.lasting = true;
-    plan.met = false;
-    plan.countdown = 0;
+    fault_plan.operation = FAULT_SHARED_MAP;
+    fault_plan.lasting = true;
+    fault_plan.met = false;
+    fault_plan.countdown = 0;
     struct cache *cache = fixture_open(fixture);
     assert_string_equal(cache_state(cache), "read-write");
     assert_int_equal(sample_get(cache, 1, CODE_SIZE, NULL), CACHE_OK);
     assert_int_equal(sample_put(cache, 100, CODE_SIZE), CACHE_OK);
     cache_close(cache);
-    plan.countdown = -1;
+    fault_plan.countdown = -1;
     file_system_type = LOCAL_FILE_SYSTEM;
-    assert_false(plan.met);
+    assert_false(fault_plan.met);
 }
 
 /* ---- Really full -------------------------------------------------------------------------------------------------------- */
@@ -573,11 +419,12 @@ static void a_file_that_is_locked_at_the_start_is_opened_later(void **state)
 int main(void)
 {
     put_allocator_in_place();
-    put_layer_in_place();
+    faults_install();
     const struct CMUnitTest tests[] = {
         IN_MEMORY(errors_of_the_disk_at_any_call_lose_nothing),
         IN_MEMORY(a_full_disk_at_any_write_loses_nothing),
         IN_MEMORY(a_full_disk_stops_writing_and_is_said_once),
+        IN_MEMORY(a_full_disk_gives_up_sources_before_it_gives_up_storing),
         IN_MEMORY(a_read_error_is_a_miss_that_names_the_file_once),
         IN_MEMORY(a_single_lack_of_memory_at_any_allocation_is_survived),
         IN_MEMORY(a_hit_waits_for_no_sync),

@@ -113,6 +113,41 @@ static void parts_above_1_kib_are_kept_as_length_and_hash(void **state)
 }
 
 /* Files written by one machine are read by another: a change here needs a new schema number. */
+static void material_is_taken_apart_again(void **state)
+{
+    (void)state;
+    static char large[5000];
+    const struct cache_key_part parts[] = {{"schema", "1", 1}, {"empty", "", 0}, {"source", large, sizeof large}};
+    struct cache_key key;
+    uint8_t *bytes = NULL;
+    size_t size = 0, at = 0, count = 0;
+    assert_int_equal(cache_key_make(parts, 3, &key, &bytes, &size), CACHE_OK);
+    const struct cache_bytes material = {bytes, size};
+    struct cache_material_part part;
+    assert_true(cache_material_first(&material, &at));
+    while (cache_material_next(&material, &at, &part)) {
+        assert_int_equal(part.label.size, strlen(parts[count].label));
+        assert_memory_equal(part.label.data, parts[count].label, part.label.size);
+        assert_int_equal(part.size, parts[count].size);
+        assert_int_equal(part.hashed, parts[count].size > 1024);
+        count++;
+    }
+    assert_int_equal(count, 3);
+    assert_int_equal(at, size);
+    for (size_t cut = 0; cut < size; cut++) { /* shorter ones end early, and are never read beyond their end */
+        uint8_t *copy = malloc(cut + 1);
+        memcpy(copy, bytes, cut);
+        const struct cache_bytes shorter = {copy, cut};
+        bool more = cache_material_first(&shorter, &at);
+        while (more && at <= cut) {
+            more = cache_material_next(&shorter, &at, &part);
+        }
+        assert_true(at <= cut);
+        free(copy);
+    }
+    free(bytes);
+}
+
 static void keys_are_the_same_on_every_machine(void **state)
 {
     (void)state;
@@ -170,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_parts_give_equal_keys),
+        cmocka_unit_test(material_is_taken_apart_again),
         cmocka_unit_test(bytes_that_move_between_fields_change_the_key),
         cmocka_unit_test(every_byte_of_a_part_counts),
         cmocka_unit_test(parts_above_1_kib_are_kept_as_length_and_hash),

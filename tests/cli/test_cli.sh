@@ -44,8 +44,9 @@ normalise() {
         -e 's/ +[0-9]+ ms/ N ms/g' \
         -e 's/[0-9]+\.[0-9] s,/T s,/g' \
         -e 's/[0-9]+ at a time/N at a time/' \
+        -e 's/at most [0-9]+ MiB/at most N MiB/' \
         -e 's/ +[0-9]+ registers/ N registers/' \
-        -e 's/"(seconds|generate_ms|compile_ms|jobs|registers|spill_bytes|stack_bytes|smem_dynamic|threads|binary_bytes|stored_bytes|bytes|blocks|by_registers|by_smem|by_warps|by_blocks|warps|warps_limit)":[0-9.e+-]+/"\1":0/g' \
+        -e 's/"(seconds|generate_ms|compile_ms|jobs|registers|spill_bytes|stack_bytes|smem_dynamic|threads|binary_bytes|stored_bytes|worker_peak_bytes|bytes|part_bytes|file_bytes|blocks|by_registers|by_smem|by_warps|by_blocks|warps|warps_limit)":[0-9.e+-]+/"\1":0/g' \
         -e 's/"limiter":"[a-z ]*"/"limiter":"X"/' \
         -e 's/"(program|library|nvrtc)":"[0-9.]+"/"\1":"VERSION"/g' \
         -e 's/"build":"[^"]*"/"build":"X"/' \

@@ -392,9 +392,19 @@ static void check_box(const TensorMap &map, const int32_t (&place)[kMostDimensio
     });
 }
 
+/* Boxes begin at a unit of 16 bytes in their rows, loads too; a GPU stops at others with an illegal instruction. */
+static int64_t check_row_start(const TensorMap &map, const int32_t (&place)[kMostDimensions])
+{
+    const int64_t start = int64_t{place[0]} * map.element_bytes;
+    if (start % kUnit != 0) {
+        fail("a box starts at byte %lld of its rows, which is not a multiple of 16", static_cast<long long>(start));
+    }
+    return start;
+}
+
 /*
  * The copy engine writes whole units of 16 bytes, and its programming guide forbids boxes that start below 0 in any dimension. A GPU stops
- * at either with an illegal instruction; it writes past a row that ends inside a unit.
+ * there with an illegal instruction; it writes past a row that ends inside a unit.
  */
 static void check_written_box(const TensorMap &map, const int32_t (&place)[kMostDimensions])
 {
@@ -403,12 +413,8 @@ static void check_written_box(const TensorMap &map, const int32_t (&place)[kMost
             fail("a box to be written starts at %d in dimension %u; only loads may start outside", place[i], i);
         }
     }
-    const int64_t start = int64_t{place[0]} * map.element_bytes;
+    const int64_t start = check_row_start(map, place);
     const int64_t row = static_cast<int64_t>(map.sizes[0]) * map.element_bytes;
-    if (start % kUnit != 0) {
-        fail("a box to be written starts at byte %lld of its rows, which is not a multiple of 16",
-             static_cast<long long>(start));
-    }
     if (row % kUnit != 0 && start < row && start + int64_t{map.box[0]} * map.element_bytes > row) {
         fail("a box to be written passes the end of rows of %lld bytes, which is not a multiple of 16: the bytes up to "
              "the next one are written too",
@@ -433,6 +439,7 @@ void tensor_load(const char *name, uint32_t rank, uint32_t shared, const void *m
     EMU_ENTER(name);
     const TensorMap map = read_map(map_bytes, rank);
     const Place place = place_of(coordinates, rank);
+    check_row_start(map, place.coordinates);
     auto operation = std::make_shared<BulkOperation>();
     operation->load = true;
     add_targets(*operation, shared, mbarrier, box_bytes(map), mask);

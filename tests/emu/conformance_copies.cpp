@@ -27,10 +27,10 @@ static const char *const section_names[kSections] = {"tensor load 2d",
                                                      "barriers, registers, elect, tanh"};
 
 static const Geometry geometries[kTensors] = {
-    {2, {24, 10}, {48}, {16, 8}, {-3, 5}, Swizzle::None, 2},
+    {2, {24, 10}, {48}, {16, 8}, {-8, 5}, Swizzle::None, 2},
     {3, {20, 5, 4}, {48, 240}, {16, 4, 3}, {8, -1, 2}, Swizzle::Bytes32, 2},
     {4, {40, 12, 3, 2}, {80, 960, 2880}, {64, 8, 2, 3}, {0, 6, 1, -1}, Swizzle::Bytes128, 2},
-    {5, {36, 2, 3, 2, 3}, {80, 160, 480, 960}, {32, 2, 2, 2, 2}, {4, 0, 1, 0, 1}, Swizzle::Bytes64, 2},
+    {5, {36, 2, 3, 2, 3}, {80, 160, 480, 960}, {32, 2, 2, 2, 2}, {8, 0, 1, 0, 1}, Swizzle::Bytes64, 2},
 };
 
 static size_t tensor_word(size_t tensor)
@@ -113,7 +113,8 @@ static void expect_stmatrix(const uint32_t *in, Expected *out)
 static Expected packed_tanh(uint32_t word, int32_t dtype)
 {
     const uint16_t halves[2] = {static_cast<uint16_t>(word), static_cast<uint16_t>(word >> 16)};
-    Expected expected = near(std::tanh(dtype_load(dtype, halves, 0)), dtype == GDPA_DTYPE_BF16 ? 0x1p-8 : 0x1.2p-11);
+    // The manual's 2^-8 is exceeded by a GPU: -0.62890625 for the argument whose tanh is -0.632812755.
+    Expected expected = near(std::tanh(dtype_load(dtype, halves, 0)), dtype == GDPA_DTYPE_BF16 ? 0x1.01p-8 : 0x1.2p-11);
     expected.value2 = std::tanh(dtype_load(dtype, halves, 1));
     expected.packed = dtype == GDPA_DTYPE_BF16 ? 1 : 2;
     return expected;

@@ -19,6 +19,7 @@
 #include "include/gdpajit.h"
 extern "C" {
 #include "gen/assemble.h"
+#include "gen/body.h"
 }
 
 #ifndef EMU_ROOT
@@ -174,7 +175,12 @@ std::string kernel_translate(const std::string &source, const std::string &path)
         }
         result += plain_functions(section.content, section.first_line, path);
     }
-    return result + "EMU_EXPORT(" + entry + ")\n";
+    result += "EMU_EXPORT(" + entry + ")\n";
+    const std::string second = entry + SECOND_ENTRY_SUFFIX;
+    if (source.find(" " + second + "(") != std::string::npos) {
+        result += "EMU_EXPORT_SECOND(" + second + ")\n";
+    }
+    return result;
 }
 
 /* Changes with everything that a compiled kernel depends on. */
@@ -260,6 +266,7 @@ Kernel kernel_load(const std::string &source, const std::string &folder, std::st
     }
     const auto *name = static_cast<const char *>(dlsym(library, "emu_kernel_name"));
     kernel.entry = reinterpret_cast<void (*)(void **)>(dlsym(library, "emu_kernel_entry"));
+    kernel.second = reinterpret_cast<void (*)(void **)>(dlsym(library, "emu_second_entry"));
     kernel.name = name == nullptr ? "" : name;
     return kernel;
 }

@@ -31,15 +31,23 @@ void call_kernel(void (*kernel)(Parameters...), void **parameters, std::index_se
 
 } // namespace emu
 
+template <typename... Parameters> static void emu_call(void (*function)(Parameters...), void **parameters)
+{
+    emu::call_kernel(function, parameters, std::index_sequence_for<Parameters...>());
+}
+
 /* What the loader looks for: the kernel's name, and how to run it for one thread. */
 #define EMU_EXPORT(kernel)                                                                                             \
     extern "C" const char emu_kernel_name[];                                                                           \
     const char emu_kernel_name[] = #kernel;                                                                            \
-    template <typename... Parameters> static void emu_call(void (*function)(Parameters...), void **parameters)         \
-    {                                                                                                                  \
-        emu::call_kernel(function, parameters, std::index_sequence_for<Parameters...>());                              \
-    }                                                                                                                  \
     extern "C" void emu_kernel_entry(void **parameters)                                                                \
+    {                                                                                                                  \
+        emu_call(kernel, parameters);                                                                                  \
+    }
+
+/* The second kernel of a backward pass. */
+#define EMU_EXPORT_SECOND(kernel)                                                                                      \
+    extern "C" void emu_second_entry(void **parameters)                                                                \
     {                                                                                                                  \
         emu_call(kernel, parameters);                                                                                  \
     }

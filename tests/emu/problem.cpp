@@ -11,6 +11,8 @@
 #include "include/gdpajit.h"
 extern "C" {
 #include "gen/assemble.h"
+#include "gen/body.h"
+#include "runtime/backward_params.h"
 #include "runtime/launch_params.h"
 #include "tests/support/compare.h"
 #include "tests/support/half.h"
@@ -76,6 +78,15 @@ struct Tensor {
     }
 };
 
+/* A result: o, or a gradient. */
+struct Output {
+    Tensor tensor;
+    std::string name;
+    bool of_queries = true;
+    std::vector<bool> bytes;    // which belong to rows of sequences
+    std::vector<double> before; // what they held; empty unless results are added to it
+};
+
 class Problem
 {
   public:
@@ -92,23 +103,34 @@ class Problem
                  bool expandable);
     void fill(Tensor &tensor, bool of_queries, uint64_t seed);
     gdpa_tensor argument(const Tensor &tensor) const;
-    void allow_output();
-    LaunchResult launch_kernel(launch_shape &shape);
-    void compare_row(compare *state, const std::vector<double> (&results)[2], compare_place place, int64_t global,
-                     int64_t start) const;
-    std::string compare_output(double *worst);
-    std::string check_untouched();
+    void add_output(const char *name, int32_t dtype, bool of_queries, int64_t heads, int64_t dim);
+    void make_backward(int64_t rows_q);
+    template <typename Visit> void for_rows(const Output &output, Visit visit) const;
+    bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
+    std::string launch_forward(bool *launched);
+    std::string launch_backward(bool *launched);
+    std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+                                 const backward_grid &grid, const tensor_box *boxes);
+    std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
+    bool compute_reference(std::vector<double> (&results)[3][3]) const;
+    void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[3][3], size_t number,
+                     compare_place place, int64_t global, int64_t start) const;
+    std::string compare_output(size_t number, const std::vector<double> (&results)[3][3], double *worst) const;
+    std::string compare_outputs(double *worst) const;
+    std::string check_untouched() const;
 
     const Program &program_;
     const Shape &shape_;
+    const bool backward_;
     GlobalMemory memory_;
     gdpa_args args_ = GDPA_ARGS_INIT;
     reference_problem reference_ = {};
-    Tensor q_, k_, v_, o_;
-    std::vector<bool> output_bytes_;
+    Tensor q_, k_, v_, dout_;
+    std::vector<Output> outputs_;
 };
 
-Problem::Problem(const Program &program, const Shape &shape) : program_(program), shape_(shape)
+Problem::Problem(const Program &program, const Shape &shape)
+    : program_(program), shape_(shape), backward_(program.spec.pass == GDPA_PASS_BACKWARD)
 {
     const gdpa_spec &spec = program.spec;
     const bool jagged_q = spec.layout_q == GDPA_LAYOUT_JAGGED;
@@ -125,11 +147,9 @@ Problem::Problem(const Program &program, const Shape &shape) : program_(program)
     lay_out(q_, "q", spec.dtype, jagged_q, rows_q, shape.heads_q, spec.head_dim, false);
     lay_out(k_, "k", spec.dtype, jagged_k, rows_k, shape.heads_k, spec.head_dim, true);
     lay_out(v_, "v", spec.dtype, jagged_k, rows_k, shape.heads_k, spec.head_dim_v, true);
-    lay_out(o_, "o", spec.out_dtype, jagged_q, rows_q, shape.heads_q, spec.head_dim_v, false);
     args_.q = argument(q_);
     args_.k = argument(k_);
     args_.v = argument(v_);
-    args_.o = argument(o_);
     args_.flags = GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | (shape.param != 0 ? GDPA_ARGS_ACTIVATION_PARAM : 0);
     args_.scale = static_cast<float>(!std::isnan(shape.scale) ? shape.scale : 1 / std::sqrt(spec.head_dim));
     args_.out_scale = static_cast<float>(shape.out_scale);
@@ -140,7 +160,39 @@ Problem::Problem(const Program &program, const Shape &shape) : program_(program)
     fill(q_, true, 3 * shape.seed);
     fill(k_, false, 3 * shape.seed + 1);
     fill(v_, false, 3 * shape.seed + 2);
-    allow_output();
+    if (backward_) {
+        make_backward(rows_q);
+    } else {
+        add_output("o", spec.out_dtype, true, shape.heads_q, spec.head_dim_v);
+        args_.o = argument(outputs_[0].tensor);
+    }
+}
+
+/* dO, and the gradients that are wanted. */
+void Problem::make_backward(int64_t rows_q)
+{
+    const gdpa_spec &spec = program_.spec;
+    lay_out(dout_, "dout", spec.dtype, spec.layout_q == GDPA_LAYOUT_JAGGED, rows_q, shape_.heads_q, spec.head_dim_v,
+            false);
+    fill(dout_, true, 3 * shape_.seed + 1000);
+    args_.dout = argument(dout_);
+    reference_.d_out = args_.dout;
+    args_.flags |= shape_.accumulate ? GDPA_ARGS_ACCUMULATE : 0;
+    const struct {
+        const char *name;
+        bool of_queries;
+        int64_t heads;
+        int32_t dim;
+        gdpa_tensor *argument;
+    } gradients[] = {{"dq", true, shape_.heads_q, spec.head_dim, &args_.dq},
+                     {"dk", false, shape_.heads_k, spec.head_dim, &args_.dk},
+                     {"dv", false, shape_.heads_k, spec.head_dim_v, &args_.dv}};
+    for (const auto &gradient : gradients) {
+        if (shape_.gradients.find(gradient.name[1]) != std::string::npos) {
+            add_output(gradient.name, spec.out_dtype, gradient.of_queries, gradient.heads, gradient.dim);
+            *gradient.argument = argument(outputs_.back().tensor);
+        }
+    }
 }
 
 int64_t Problem::length_of(const std::vector<int32_t> &lengths, int64_t sequence) const
@@ -248,32 +300,51 @@ void Problem::fill(Tensor &tensor, bool of_queries, uint64_t seed)
     tensor.buffer->make_read_only();
 }
 
-/* Visits (sequence, head, row of the sequence, first element in the buffer) of every row of o that must be written. */
-template <typename Visit>
-static void for_output_rows(const reference_problem &reference, const Tensor &o, int64_t batch, Visit visit)
+/* Visits (sequence, head, row of the sequence, its number among all, first element in the buffer) of every row that must be written. */
+template <typename Visit> void Problem::for_rows(const Output &output, Visit visit) const
 {
-    for (int64_t sequence = 0; sequence < batch; ++sequence) {
-        const reference_sequence where = reference_sequence_find(&reference, sequence);
-        for (int64_t head = 0; head < o.heads; ++head) {
-            for (int64_t row = 0; row < where.rows_q; ++row) {
-                const int64_t global = where.first_q + row;
-                const int64_t of_batch = o.batch == 1 ? 0 : global / o.rows;
-                visit(sequence, head, row, global, o.place(of_batch, global - of_batch * o.rows, head));
+    const Tensor &tensor = output.tensor;
+    for (int64_t sequence = 0; sequence < shape_.batch; ++sequence) {
+        const reference_sequence where = reference_sequence_find(&reference_, sequence);
+        const int64_t first = output.of_queries ? where.first_q : where.first_k;
+        const int64_t rows = output.of_queries ? where.rows_q : where.rows_k;
+        for (int64_t head = 0; head < tensor.heads; ++head) {
+            for (int64_t row = 0; row < rows; ++row) {
+                const int64_t global = first + row;
+                const int64_t of_batch = tensor.batch == 1 ? 0 : global / tensor.rows;
+                visit(sequence, head, row, global, tensor.place(of_batch, global - of_batch * tensor.rows, head));
             }
         }
     }
 }
 
-void Problem::allow_output()
+void Problem::add_output(const char *name, int32_t dtype, bool of_queries, int64_t heads, int64_t dim)
 {
-    const size_t element = dtype_size(o_.dtype);
-    output_bytes_.assign(o_.buffer->bytes(), false);
-    for_output_rows(reference_, o_, shape_.batch, [&](int64_t, int64_t, int64_t, int64_t, int64_t start) {
+    const bool jagged = (of_queries ? program_.spec.layout_q : program_.spec.layout_k) == GDPA_LAYOUT_JAGGED;
+    const int64_t rows =
+        of_queries ? (jagged ? args_.total_q : args_.seqlen_q) : (jagged ? args_.total_k : args_.seqlen_k);
+    outputs_.emplace_back();
+    Output &output = outputs_.back();
+    output.name = name;
+    output.of_queries = of_queries;
+    lay_out(output.tensor, name, dtype, jagged, rows, heads, dim, false);
+    const Tensor &tensor = output.tensor;
+    const size_t element = dtype_size(dtype);
+    output.bytes.assign(tensor.buffer->bytes(), false);
+    if (shape_.accumulate) {
+        output.before.assign(tensor.buffer->bytes() / element, 0);
+    }
+    random_source source = {77 * shape_.seed, 0};
+    for_rows(output, [&](int64_t, int64_t, int64_t, int64_t, int64_t start) {
         const size_t first = static_cast<size_t>(start) * element;
-        std::fill_n(output_bytes_.begin() + static_cast<std::ptrdiff_t>(first), static_cast<size_t>(o_.dim) * element,
-                    true);
+        std::fill_n(output.bytes.begin() + static_cast<std::ptrdiff_t>(first),
+                    static_cast<size_t>(tensor.dim) * element, true);
+        for (int64_t i = 0; shape_.accumulate && i < tensor.dim; ++i) {
+            dtype_store(dtype, tensor.buffer->data(), start + i, random_normal(&source));
+            output.before[static_cast<size_t>(start + i)] = dtype_load(dtype, tensor.buffer->data(), start + i);
+        }
     });
-    o_.buffer->allow_writes(output_bytes_);
+    tensor.buffer->allow_writes(output.bytes);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -297,68 +368,117 @@ static bool has_few_pairs(const reference_problem &reference, const reference_se
     return pairs < kFewPairs;
 }
 
-/* One row of the output. */
-void Problem::compare_row(compare *state, const std::vector<double> (&results)[2], compare_place place, int64_t global,
-                          int64_t start) const
+/* Whether a row of queries sees a key, or a key is seen by a query. */
+bool Problem::is_seen(const Output &output, int64_t sequence, int64_t row) const
+{
+    const reference_sequence where = reference_sequence_find(&reference_, sequence);
+    int64_t first, last;
+    if (output.of_queries) {
+        reference_visible(&reference_, &where, row, &first, &last);
+        return first < last;
+    }
+    reference_seeing(&reference_, &where, row, &first, &last);
+    return first < last;
+}
+
+/* One row of an output. */
+void Problem::compare_row(compare *state, const Output &output, const std::vector<double> (&results)[3][3],
+                          size_t number, compare_place place, int64_t global, int64_t start) const
 {
     const reference_sequence where = reference_sequence_find(&reference_, place.sequence);
-    int64_t first, last;
-    reference_visible(&reference_, &where, place.row, &first, &last);
-    for (place.column = 0; place.column < o_.dim; ++place.column) {
-        const double ours = dtype_load(o_.dtype, o_.buffer->data(), start + place.column);
-        const auto at = static_cast<size_t>((global * o_.heads + place.head) * o_.dim + place.column);
-        if (first >= last) {
+    const Tensor &tensor = output.tensor;
+    const bool seen = is_seen(output, place.sequence, place.row);
+    for (place.column = 0; place.column < tensor.dim; ++place.column) {
+        const double ours = dtype_load(tensor.dtype, tensor.buffer->data(), start + place.column);
+        const auto at = static_cast<size_t>((global * tensor.heads + place.head) * tensor.dim + place.column);
+        if (!output.before.empty()) {
+            const double before = output.before[static_cast<size_t>(start + place.column)];
+            compare_add_allowed(state, ours, before + (seen ? results[0][number][at] : 0),
+                                before + (seen ? results[1][number][at] : 0), results[2][number][at], place);
+        } else if (!seen) {
             compare_add_zero(state, ours, place);
         } else {
-            compare_add(state, ours, results[0][at], results[1][at], place);
+            compare_add_allowed(state, ours, results[0][number][at], results[1][number][at], results[2][number][at],
+                                place);
         }
     }
-    if (place.row + 1 == where.rows_q || has_few_pairs(reference_, where)) {
+    const int64_t rows = output.of_queries ? where.rows_q : where.rows_k;
+    if (place.row + 1 == rows || has_few_pairs(reference_, where)) {
         compare_group_end(state);
     }
 }
 
-std::string Problem::compare_output(double *worst)
+/* Exact and eager results, and what is allowed; number 0 to 2: o, or dq, dk and dv. */
+bool Problem::compute_reference(std::vector<double> (&results)[3][3]) const
 {
     const reference_sizes sizes = reference_sizes_find(&reference_);
-    std::vector<double> results[2] = {std::vector<double>(static_cast<size_t>(sizes.o)),
-                                      std::vector<double>(static_cast<size_t>(sizes.o))}; // exact and eager
-    if (!reference_forward(&reference_, results[0].data(), results[1].data())) {
-        return "no memory for the reference";
+    const int64_t elements[] = {backward_ ? sizes.dq : sizes.o, backward_ ? sizes.dk : 0, backward_ ? sizes.dv : 0};
+    for (auto &kind : results) {
+        for (size_t i = 0; i < 3; ++i) {
+            kind[i].assign(static_cast<size_t>(elements[i]), 0);
+        }
     }
+    if (!backward_) {
+        return reference_forward(&reference_, results[0][0].data(), results[1][0].data());
+    }
+    return reference_backward(&reference_, {results[0][0].data(), results[0][1].data(), results[0][2].data()},
+                              {results[1][0].data(), results[1][1].data(), results[1][2].data()},
+                              {results[2][0].data(), results[2][1].data(), nullptr});
+}
+
+std::string Problem::compare_output(size_t number, const std::vector<double> (&results)[3][3], double *worst) const
+{
+    const Output &output = outputs_[number];
+    const size_t of_reference = !backward_ ? 0 : output.name == "dq" ? 0 : output.name == "dk" ? 1 : 2;
     compare state;
-    compare_init(&state, o_.dtype, 2);
+    compare_init(&state, output.tensor.dtype, backward_ ? 3 : 2);
     state.input_dtype = program_.spec.dtype;
-    for_output_rows(reference_, o_, shape_.batch,
-                    [&](int64_t sequence, int64_t head, int64_t row, int64_t global, int64_t start) {
-                        compare_row(&state, results, {sequence, head, row, 0}, global, start);
-                    });
+    for_rows(output, [&](int64_t sequence, int64_t head, int64_t row, int64_t global, int64_t start) {
+        compare_row(&state, output, results, of_reference, {sequence, head, row, 0}, global, start);
+    });
     compare_finish(&state);
-    *worst = state.worst_ratio;
+    *worst = std::max(*worst, state.worst_ratio);
     if (compare_holds(&state)) {
         return "";
     }
     char explanation[1024];
     compare_explain(&state, explanation, sizeof explanation);
-    return explanation;
+    return output.name + ": " + explanation;
 }
 
-std::string Problem::check_untouched()
+std::string Problem::compare_outputs(double *worst) const
 {
-    for (size_t i = 0; i < output_bytes_.size(); ++i) {
-        if (!output_bytes_[i] && o_.buffer->data()[i] != 0xff) {
-            return text("byte %zu of o, which belongs to no row of a sequence, was written", i);
+    std::vector<double> results[3][3]; // exact, eager, allowed
+    if (!compute_reference(results)) {
+        return "no memory for the reference";
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        const std::string wrong = compare_output(i, results, worst);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+    }
+    return "";
+}
+
+std::string Problem::check_untouched() const
+{
+    for (const Output &output : outputs_) {
+        for (size_t i = 0; i < output.bytes.size(); ++i) {
+            if (!output.bytes[i] && output.tensor.buffer->data()[i] != 0xff) {
+                return text("byte %zu of %s, which belongs to no row of a sequence, was written", i,
+                            output.name.c_str());
+            }
         }
     }
     return "";
 }
 
 /* The tensor maps of a kernel that loads through the copy engine. "", or why the driver would refuse one. */
-static std::string encode_maps(const launch_shape &shape, gdpa_fwd_sm90_params *params)
+static std::string encode_maps(const tensor_box *boxes, int count, gdpa_tensor_map *const *maps)
 {
-    gdpa_tensor_map *const maps[] = {&params->q_map, &params->k_map, &params->v_map};
-    for (int i = 0; i < TENSOR_BOX_COUNT; ++i) {
-        const tensor_box &box = shape.boxes[i];
+    for (int i = 0; i < count; ++i) {
+        const tensor_box &box = boxes[i];
         const uint32_t sizes[TENSOR_BOX_RANK] = {TENSOR_BOX_COLUMNS, box.rows, 1, 1};
         TensorMapRequest request;
         request.rank = TENSOR_BOX_RANK;
@@ -372,56 +492,99 @@ static std::string encode_maps(const launch_shape &shape, gdpa_fwd_sm90_params *
             return text("tensor map %d: %s", i, wrong.c_str());
         }
     }
-    params->common = shape.params;
     return "";
 }
 
-LaunchResult Problem::launch_kernel(launch_shape &shape)
+/* "", or what went wrong. */
+std::string Problem::launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid)
 {
-    launch_shape_fit(&shape, &program_.plan, shape_.blocks);
-    gdpa_fwd_sm90_params boxed;
-    LaunchResult result;
-    if (shape.boxed) {
-        result.message = encode_maps(shape, &boxed);
-        if (!result.message.empty()) {
-            return result;
-        }
-    }
-    void *parameters[] = {shape.boxed ? static_cast<void *>(&boxed) : &shape.params};
+    void *all[] = {parameters};
     Launch what;
-    what.kernel = program_.kernel.name.c_str();
-    what.entry = program_.kernel.entry;
-    what.parameters = parameters;
-    what.grid = shape.grid;
-    what.grid_y = shape.grid_y;
-    what.block = shape.block;
-    what.shared_bytes = shape.smem;
+    what.kernel = name;
+    what.entry = entry;
+    what.parameters = all;
+    what.grid = grid.x;
+    what.grid_y = grid.y;
+    what.block = grid.block;
+    what.shared_bytes = grid.smem;
     what.resident = shape_.resident;
     what.completion = shape_.completion;
     what.seed = shape_.seed;
     what.memory = &memory_;
-    return launch(what);
+    const LaunchResult result = launch(what);
+    return result.passed ? "" : result.message;
+}
+
+std::string Problem::launch_forward(bool *launched)
+{
+    launch_shape shape;
+    if (launch_shape_fill(&program_.spec, &program_.plan, &args_, &shape) != GDPA_OK) {
+        return gdpa_last_error();
+    }
+    *launched = shape.grid != 0;
+    if (shape.grid == 0) {
+        return "";
+    }
+    launch_shape_fit(&shape, &program_.plan, shape_.blocks);
+    gdpa_fwd_sm90_params boxed;
+    if (shape.boxed) {
+        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map};
+        const std::string wrong = encode_maps(shape.boxes, TENSOR_BOX_COUNT, maps);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+        boxed.common = shape.params;
+    }
+    const backward_grid grid = {shape.grid, shape.grid_y, shape.block, shape.smem};
+    return launch_one(program_.kernel.name.c_str(), program_.kernel.entry,
+                      shape.boxed ? static_cast<void *>(&boxed) : &shape.params, grid);
+}
+
+/* A kernel of a backward; boxes: those of its tensor maps, or null. */
+std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+                                      const backward_grid &grid, const tensor_box *boxes)
+{
+    if (boxes == nullptr || grid.x == 0) {
+        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &params, grid);
+    }
+    gdpa_bwd_sm90_params boxed;
+    gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
+    const std::string wrong = encode_maps(boxes, BACKWARD_BOX_COUNT, maps);
+    boxed.common = params;
+    return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid) : wrong;
+}
+
+/* As runtime/launch.c does: zeros into the workspace, the main kernel, the second one. */
+std::string Problem::launch_backward(bool *launched)
+{
+    backward_shape shape;
+    if (backward_shape_fill(&program_.spec, &program_.plan, &args_, &shape) != GDPA_OK) {
+        return gdpa_last_error();
+    }
+    *launched = shape.main.x != 0 || shape.second.x != 0;
+    backward_shape_fit(&shape, shape_.blocks);
+    if (shape.workspace > 0) {
+        GlobalBuffer &workspace = memory_.add("workspace", shape.workspace, 256, shape_.placement);
+        memset(workspace.data(), 0, shape.workspace);
+        shape.params.dq_sum = reinterpret_cast<float *>(workspace.data());
+    }
+    const Kernel &kernel = program_.kernel;
+    const std::string wrong =
+        launch_gradients(kernel.name, kernel.entry, shape.params, shape.main, shape.boxed ? shape.boxes : nullptr);
+    return !wrong.empty() ? wrong
+                          : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape.params,
+                                             shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
 }
 
 ProblemResult Problem::run()
 {
     ProblemResult result;
-    launch_shape shape;
-    if (launch_shape_fill(&program_.spec, &program_.plan, &args_, &shape) != GDPA_OK) {
-        result.message = gdpa_last_error();
-        return result;
-    }
-    result.launched = shape.grid != 0;
-    if (result.launched) {
-        const LaunchResult launched = launch_kernel(shape);
-        if (!launched.passed) {
-            result.message = launched.message;
-            return result;
-        }
-    }
-    result.message = check_untouched();
+    result.message = backward_ ? launch_backward(&result.launched) : launch_forward(&result.launched);
     if (result.message.empty()) {
-        result.message = compare_output(&result.worst);
+        result.message = check_untouched();
+    }
+    if (result.message.empty()) {
+        result.message = compare_outputs(&result.worst);
     }
     result.passed = result.message.empty();
     return result;

@@ -43,8 +43,10 @@ struct Shape {
     Strides strides = Strides::Packed;
     double scale = NAN; // NaN: 1/sqrt(head_dim)
     double out_scale = 1;
-    double sigma = 1; // of the elements
-    double param = 0; // activation_param, 0: the activation's own
+    double sigma = 1;              // of the elements
+    double param = 0;              // activation_param, 0: the activation's own
+    std::string gradients = "qkv"; // backward: which are wanted
+    bool accumulate = false;       // backward: add to what is there
     bool know_max = true;
     Placement placement = Placement::AtEnd;
     uint64_t seed = 1;

@@ -21,6 +21,8 @@ const char shape_help[] =
     "  strides=packed|gaps|heads_first|expanded|odd\n"
     "  scale=X out_scale=X param=X  run-time scalars (scale default 1/sqrt(head_dim))\n"
     "  sigma=X            standard deviation of the elements (default 1)\n"
+    "  grads=q|kv|qkv|...  backward: the gradients that are wanted (default qkv)\n"
+    "  accumulate=0|1     backward: add to what is there\n"
     "  max=known|unknown  whether max_seqlen_q and max_seqlen_k are given (default known)\n"
     "  place=start|end    the end of their pages at which tensors lie (default end)\n"
     "  complete=latest|earliest|random  when asynchronous copies take place (default latest)\n"
@@ -121,6 +123,8 @@ static bool parse_number(const std::string &key, const std::string &value, Shape
         shape->seed = static_cast<uint64_t>(number);
     } else if (key == "resident") {
         shape->resident = static_cast<uint32_t>(number);
+    } else if (key == "accumulate") {
+        shape->accumulate = number != 0;
     } else if (key == "blocks") {
         shape->blocks = static_cast<uint32_t>(number);
     } else {
@@ -144,6 +148,9 @@ static bool parse_word(const std::string &key, const std::string &value, Shape *
         shape->heads_q = strtol(value.c_str(), nullptr, 10);
         shape->heads_k = slash == std::string::npos ? shape->heads_q : strtol(value.c_str() + slash + 1, nullptr, 10);
         return shape->heads_q > 0 && shape->heads_k > 0;
+    } else if (key == "grads") {
+        shape->gradients = value;
+        return value.find_first_not_of("qkv") == std::string::npos;
     } else if (key == "strides" || key == "complete" || key == "max" || key == "place") {
         return parse_choice(key, value, shape);
     } else {
@@ -198,12 +205,13 @@ std::string shape_print(const Shape &shape)
     }
     line +=
         text(" before=%lld behind=%lld strides=%s scale=%g out_scale=%g param=%g sigma=%g max=%s place=%s "
-             "complete=%s seed=%llu resident=%u blocks=%u",
+             "complete=%s seed=%llu resident=%u blocks=%u grads=%s accumulate=%d",
              static_cast<long long>(shape.before), static_cast<long long>(shape.behind),
              word_of(stride_words, static_cast<int>(shape.strides)).c_str(), shape.scale, shape.out_scale, shape.param,
              shape.sigma, shape.know_max ? "known" : "unknown", shape.placement == Placement::AtStart ? "start" : "end",
              word_of(completion_words, static_cast<int>(shape.completion)).c_str(),
-             static_cast<unsigned long long>(shape.seed), shape.resident, shape.blocks);
+             static_cast<unsigned long long>(shape.seed), shape.resident, shape.blocks, shape.gradients.c_str(),
+             shape.accumulate ? 1 : 0);
     return line;
 }
 

@@ -40,7 +40,7 @@ const char *const in_turn[] = {
     "heads=2/2 q=257 k=65 complete=random seed=6",
     "heads=2/1 q=33 k=513 complete=earliest seed=7 strides=gaps",
     "heads=7/1 q=1,2,3,4,5,6,7,8,9,10,11,12,13 k=40,30,20,10,1 before=1 max=unknown seed=8",
-    "heads=3/1 q=190 k=190 used_k=100 used_q=150 scale=-0.3 seed=9",
+    "heads=3/1 q=190 k=190 used_k=100 used_q=150 scale=-0.1 seed=9",
     "heads=2/2 q=64,64 k=64,64 batch=5 scale=0.02 out_scale=0.001 resident=3 seed=10",
 };
 /* Kernels whose warps have roles get more orders to go wrong in. */
@@ -50,6 +50,21 @@ const char *const orders[] = {
     "heads=2/1 q=300,0,20 k=10,400,65 complete=random seed=23 blocks=2 resident=2",
     "heads=2/1 q=300,0,20 k=310,7,65 complete=latest seed=24 blocks=1",
 };
+/* And kernels of gradients: keys that fit one tile, no keys at all, every subset of the results. */
+const char *const every_backward[] = {
+    "heads=4/2 q=260,3 k=16,9 seed=12",
+    "heads=2/1 q=5,140 k=0,0 seed=13",
+    "heads=4/1 q=33,70 k=150,20 grads=q seed=14",
+    "heads=2/1 q=33,70 k=150,20 grads=v seed=15",
+    "heads=2/1 q=400,70 k=20,700 grads=q complete=random blocks=2 seed=25",
+};
+const char *const backward_in_turn[] = {
+    "heads=2/2 q=40,70 k=140,20 grads=k seed=16",
+    "heads=2/1 q=40,70 k=20,60 grads=qv complete=random seed=17",
+    "heads=2/1 q=40,70 k=140,60 grads=kv out_scale=0.01 seed=18",
+    "heads=2/1 q=33 k=20 grads=",
+};
+const char accumulating[] = "heads=2/1 q=33,70,5 k=150,20,0 accumulate=1 seed=19"; /* where results are fp32 */
 const char unaligned_shape[] = "heads=4/2 q=31,0,66 k=129,5,47 strides=odd before=1 behind=2 seed=11";
 
 struct Case {
@@ -84,6 +99,13 @@ std::vector<Case> all_cases(const char *only)
             one.shapes.emplace_back(turn(in_turn, i));
             if (arch == "sm_90a") {
                 one.shapes.insert(one.shapes.end(), std::begin(orders), std::end(orders));
+            }
+            if (specs[i].compare(0, 3, "bwd") == 0) {
+                one.shapes.insert(one.shapes.end(), std::begin(every_backward), std::end(every_backward));
+                one.shapes.emplace_back(turn(backward_in_turn, i));
+                if (specs[i].find("out_dtype=fp32") != std::string::npos) {
+                    one.shapes.emplace_back(accumulating);
+                }
             }
             if (specs[i].find("unaligned") != std::string::npos) {
                 one.shapes.emplace_back(unaligned_shape);

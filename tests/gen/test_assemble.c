@@ -198,6 +198,9 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"shared_out", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_k=jagged"},
         {"half_tiles", "d=64 act=relu arch=80", "d=64 act=relu arch=80 causal"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
+        {"backward", "bwd d=64 act=relu arch=80", "d=64 act=relu arch=80"},
+        {"deterministic", "bwd d=64 act=relu arch=80 deterministic", "d=64 act=relu arch=80 deterministic"},
+        {"split_columns", "bwd d=256 act=relu arch=80", "bwd d=64 act=relu arch=80"},
         {"q_in_registers", "d=64 act=relu arch=80", "d=256 act=relu arch=80"},
     };
     struct fixture fixture;
@@ -209,8 +212,8 @@ static void each_option_is_true_for_its_specs_alone(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         sbuf_reset(&text);
         sbuf_addf(&text, "//@if %s\nis on\n//@else\nis off\n//@endif\ngdpa_kernel_entry\n", cases[i].option);
-        const char *const pairs[][2] = {{"fwd_portable.cuh", text.text}};
-        fixture_init(&fixture, pairs, 1);
+        const char *const pairs[][2] = {{"bwd_portable.cuh", text.text}, {"fwd_portable.cuh", text.text}};
+        fixture_init(&fixture, pairs, 2);
         if (cases[i].on != NULL) {
             assert_int_equal(generate(&fixture, cases[i].on, &source, &why), GDPA_OK);
             assert_contains(source.text, "is on\n");

@@ -192,19 +192,133 @@ static void the_line_form_names_every_field(void **state)
     assert_int_equal(sizeof(struct kernel_plan), fields * sizeof(int32_t));
 }
 
-static void the_backward_pass_is_not_supported_yet(void **state)
+/* Every head dim on every architecture has a portable backward, whose plan holds what the template asks for. */
+static void the_backward_pass_has_plans_everywhere(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"80", "86", "89", "90", "100", "120"};
+    static const int dims[] = {8, 40, 64, 96, 128, 136, 160, 192, 256};
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    for (size_t a = 0; a < COUNT_OF(archs); ++a) {
+        for (size_t i = 0; i < COUNT_OF(dims) * COUNT_OF(dims) * 2; ++i) {
+            char text[128];
+            snprintf(text, sizeof(text), "bwd d=%d dv=%d act=gelu family=portable arch=%s%s",
+                     dims[i / 2 / COUNT_OF(dims)], dims[i / 2 % COUNT_OF(dims)], archs[a],
+                     i % 2 != 0 ? " deterministic" : "");
+            gdpa_spec spec = spec_of(text);
+            struct kernel_plan plan;
+            if (plan_make(&spec, &plan, NULL, &why) != GDPA_OK) {
+                fail_msg("%s: %s", text, why.text);
+            }
+            assert_int_equal(plan.family, KERNEL_FAMILY_PORTABLE);
+            assert_int_equal(plan.smem_bytes, plan_smem_bytes(&spec, &plan));
+            assert_true(plan_registers(&spec, &plan) <= 255);
+            assert_true(spec.deterministic ? plan.dq_smem_bytes > 0 : plan.dq_smem_bytes == 0);
+        }
+    }
+    sbuf_deinit(&why);
+}
+
+/* The second kernel of a deterministic backward on Hopper: registers and shared memory for its tiles, which hold all columns. */
+static void a_deterministic_backward_on_hopper_has_a_second_plan(void **state)
 {
     (void)state;
     struct sbuf why;
     sbuf_init(&why, 4096);
-    gdpa_spec spec = spec_of("bwd d=64 act=relu arch=90");
-    struct kernel_plan plan;
-    assert_int_equal(plan_supports(&spec, &why), GDPA_E_UNSUPPORTED);
-    assert_int_equal(plan_make(&spec, &plan, NULL, &why), GDPA_E_UNSUPPORTED);
-    assert_contains(why.text, "no backward kernels");
-    assert_int_equal(plan_print(&spec, NULL, &why), GDPA_E_UNSUPPORTED);
-    spec = spec_of("fwd d=64 act=relu");
-    assert_int_equal(plan_supports(&spec, &why), GDPA_OK);
+    for (int dim = 8; dim <= 128; dim += 8) {
+        for (int dim_v = 8; dim_v <= 128; dim_v += 8) {
+            char text[128];
+            snprintf(text, sizeof(text), "bwd d=%d dv=%d act=gelu deterministic arch=90", dim, dim_v);
+            gdpa_spec spec = spec_of(text);
+            struct kernel_plan plan = plan_of(&spec);
+            assert_int_equal(plan.family, KERNEL_FAMILY_SM90);
+            assert_int_equal(plan.dq_rows, (plan.dq_threads / 128 - 1) * 64);
+            assert_int_equal(plan_second_rows(&plan), plan.dq_rows);
+            assert_int_equal(plan.dq_keys % plan.slice_n, 0);
+            assert_in_range(plan.dq_key_stages, 2, 4);
+            /* What setmaxnreg gives and takes is no more than the block came with: 128 registers of each of 512 threads. */
+            assert_in_range(plan.dq_consumer_registers * (plan.dq_threads / 128 - 1) + plan.dq_producer_registers, 1,
+                            plan.dq_threads);
+        }
+    }
+    gdpa_spec spec = spec_of("bwd d=128 act=gelu arch=90");
+    struct kernel_plan plan = plan_of(&spec);
+    assert_int_equal(plan.dq_rows, 0);
+    assert_int_equal(plan_second_rows(&plan), plan.block_m);
+    sbuf_deinit(&why);
+}
+
+static void second_plans_on_hopper_are_checked_field_by_field(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t rows, keys, stages, threads, smem_added;
+        const char *text;
+    } cases[] = {
+        {192, 64, 4, 512, 0, NULL},
+        {160, 64, 4, 512, 0, "dq_rows of the plan is 160"},
+        {192, 64, 4, 384, 0, "dq_threads 384"},
+        {192, 48, 4, 512, 0, "dq_keys of the plan is 48"},
+        {192, 64, 5, 512, 0, "dq_key_stages of the plan is 5"},
+        {192, 64, 1, 512, 0, "dq_key_stages of the plan is 1"},
+        {192, 64, 4, 512, 8, "dq_smem_bytes of the plan is"},
+        {192, 128, 4, 512, 0, "has 232448"},
+    };
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    gdpa_spec spec = spec_of("bwd d=128 act=relu deterministic arch=90");
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        struct kernel_plan plan = plan_of(&spec);
+        plan.dq_rows = cases[i].rows;
+        plan.dq_keys = cases[i].keys;
+        plan.dq_key_stages = cases[i].stages;
+        plan.dq_threads = cases[i].threads;
+        plan.dq_smem_bytes = 2 * 256 * plan.dq_rows + plan.dq_key_stages * 2 * 256 * plan.dq_keys + 2 * 64 +
+                             8 * (4 + 6 * plan.dq_key_stages) + cases[i].smem_added;
+        gdpa_status status = plan_check(&spec, &plan, &why);
+        assert_int_equal(status, cases[i].text == NULL ? GDPA_OK : GDPA_E_ARGUMENT);
+        if (cases[i].text != NULL) {
+            assert_contains(why.text, cases[i].text);
+        }
+    }
+    sbuf_deinit(&why);
+}
+
+static void plans_of_the_backward_that_no_kernel_can_run_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t block_m, block_n, warps, column_parts, stages, dq_threads, value_columns, slice_m;
+        const char *text;
+    } cases[] = {
+        {64, 128, 8, 1, 2, 256, 64, 64, "it belongs to another kernel than the portable backward"},
+        {64, 128, 8, 3, 2, 256, 0, 64, "column_parts of the plan is 3"},
+        {16, 128, 8, 2, 2, 256, 0, 16, "column_parts of the plan is 2 for 8 warps and block_m 16"},
+        {64, 80, 8, 1, 2, 256, 0, 64, "block_n of the plan is 80; each of 8 warps owns a multiple of 16 keys"},
+        {96, 128, 8, 1, 2, 256, 0, 48, "whose dQ 8 warps cannot divide"},
+        {64, 128, 8, 1, 1, 256, 0, 32, "stages of the plan is 1"},
+        {64, 128, 8, 1, 2, 256, 0, 24, "slice_m of the plan is 24"},
+        {64, 128, 8, 1, 2, 128, 0, 64, "dq_threads of the plan is 128"},
+    };
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    gdpa_spec spec = spec_of("bwd d=64 act=relu arch=90 family=portable");
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        struct kernel_plan plan = plan_of(&spec);
+        plan.block_m = cases[i].block_m;
+        plan.block_n = plan.slice_n = cases[i].block_n;
+        plan.warps = cases[i].warps;
+        plan.threads = cases[i].warps * 32;
+        plan.column_parts = cases[i].column_parts;
+        plan.stages = cases[i].stages;
+        plan.slice_m = cases[i].slice_m;
+        plan.dq_threads = cases[i].dq_threads;
+        plan.value_columns = cases[i].value_columns;
+        plan.smem_bytes = (int32_t)plan_smem_bytes(&spec, &plan);
+        assert_int_equal(plan_check(&spec, &plan, &why), GDPA_E_ARGUMENT);
+        assert_contains(why.text, cases[i].text);
+    }
     sbuf_deinit(&why);
 }
 
@@ -444,11 +558,12 @@ static void families_have_names(void **state)
 {
     (void)state;
     assert_string_equal(plan_family_name(KERNEL_FAMILY_PORTABLE), "portable");
-    assert_string_equal(plan_family_template(KERNEL_FAMILY_PORTABLE), "fwd_portable.cuh");
+    assert_string_equal(plan_family_template(GDPA_PASS_FORWARD, KERNEL_FAMILY_PORTABLE), "fwd_portable.cuh");
     assert_string_equal(plan_family_name(KERNEL_FAMILY_SM90), "sm90");
-    assert_string_equal(plan_family_template(KERNEL_FAMILY_SM90), "fwd_sm90.cuh");
+    assert_string_equal(plan_family_template(GDPA_PASS_FORWARD, KERNEL_FAMILY_SM90), "fwd_sm90.cuh");
+    assert_string_equal(plan_family_template(GDPA_PASS_BACKWARD, KERNEL_FAMILY_PORTABLE), "bwd_portable.cuh");
     assert_null(plan_family_name(0));
-    assert_null(plan_family_template(99));
+    assert_null(plan_family_template(GDPA_PASS_FORWARD, 99));
     struct kernel_plan none = {.family = 99};
     gdpa_spec spec = spec_of("d=8 act=relu arch=86");
     assert_true(plan_smem_bytes(&spec, &none) == 0);
@@ -464,7 +579,10 @@ int main(void)
         cmocka_unit_test(plans_are_the_same_each_time_and_say_why),
         cmocka_unit_test(the_family_is_the_fastest_that_can_run_the_spec_unless_one_is_asked_for),
         cmocka_unit_test(the_line_form_names_every_field),
-        cmocka_unit_test(the_backward_pass_is_not_supported_yet),
+        cmocka_unit_test(the_backward_pass_has_plans_everywhere),
+        cmocka_unit_test(a_deterministic_backward_on_hopper_has_a_second_plan),
+        cmocka_unit_test(second_plans_on_hopper_are_checked_field_by_field),
+        cmocka_unit_test(plans_of_the_backward_that_no_kernel_can_run_are_refused),
         cmocka_unit_test(a_plan_needs_an_architecture),
         cmocka_unit_test(portable_plans_from_elsewhere_are_checked_field_by_field),
         cmocka_unit_test(sm90_plans_from_elsewhere_are_checked_field_by_field),

@@ -252,7 +252,6 @@ static void what_has_an_effect_is_kept(void **state)
         "d=64 act=silu family=sm90",
         "bwd d=64 act=silu",
         "bwd d=64 act=silu deterministic",
-        "bwd d=64 act=silu schedule=static",
     };
     for (size_t i = 0; i < COUNT_OF(texts); ++i) {
         for (size_t j = i + 1; j < COUNT_OF(texts); ++j) {

@@ -269,14 +269,14 @@ static void lines_outside_the_matrices_are_current_or_removed(void **state)
     } cases[] = {
         {"{\"spec\":\"fwd head_dim=64 dtype=bf16 activation=elu arch=sm_90a\",\"source\":"
          "\"00000000000000000000000000000000\",\"cases\":1,\"ok\":true}",
-         "activation=elu arch=sm_90a: recorded with another source (line 7)"},
+         "activation=elu arch=sm_90a: recorded with another source (line 10)"},
         {"{\"spec\":\"fwd head_dim=64 dtype=bf16 activation=elu "
          "arch=sm_90a\",\"source\":null,\"cases\":0,\"ok\":false}",
-         "activation=elu arch=sm_90a: failed when it ran last (line 7); run it again or remove the line"},
+         "activation=elu arch=sm_90a: failed when it ran last (line 10); run it again or remove the line"},
         {"{\"spec\":\"fwd head_dim=63 dtype=bf16 activation=elu arch=sm_90a\",\"source\":null,\"cases\":1,\"ok\":true}",
-         "gpu.jsonl:7: fwd head_dim=63 dtype=bf16 activation=elu arch=sm_90a: of no kernel"},
+         "gpu.jsonl:10: fwd head_dim=63 dtype=bf16 activation=elu arch=sm_90a: of no kernel"},
         {"{\"spec\":\"fwd activation=elu head_dim=64 dtype=bf16 arch=sm_90a\",\"source\":null,\"cases\":1,\"ok\":true}",
-         "gpu.jsonl:7: fwd activation=elu head_dim=64 dtype=bf16 arch=sm_90a: of no kernel"},
+         "gpu.jsonl:10: fwd activation=elu head_dim=64 dtype=bf16 arch=sm_90a: of no kernel"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char report[8192];

@@ -143,8 +143,8 @@ session() {
 }
 
 everything_passes_and_leaves_few_files() {
-    session SUMMARY=none -- --only doctor,warm,default,portable,public,bench-portable,bench-forward,bench-jagged || return 1
-    [ "$(grep -c '^ok ' "$scratch/out")" = 8 ] && tail -n 1 "$scratch/out" | grep -q '^passed: ' || return 1
+    session SUMMARY=none -- --only doctor,warm,default,portable,public,bench-portable,bench-forward,bench-backward,bench-jagged || return 1
+    [ "$(grep -c '^ok ' "$scratch/out")" = 9 ] && tail -n 1 "$scratch/out" | grep -q '^passed: ' || return 1
     grep -q '^ok  *default .*gdpa-jit: 204 of 204 kernels of matrix default' "$scratch/out" || return 1
     grep -q 'fwd/forward/49  *600.5  0.883' "$scratch/out" || return 1
     [ "$(find "$scratch/folder" -type f | wc -l)" -le 8 ] &&
@@ -156,7 +156,7 @@ the_sanitizers_are_run_when_asked_for() {
     if session SUMMARY=none -- --sanitize; then
         return 1
     fi
-    [ "$(grep -c '^FAILED .*sanitize-gpu: ' "$scratch/out")" = 4 ] && [ "$(grep -c '^ok ' "$scratch/out")" = 7 ]
+    [ "$(grep -c '^FAILED .*sanitize-gpu: ' "$scratch/out")" = 4 ] && [ "$(grep -c '^ok ' "$scratch/out")" = 8 ]
 }
 
 a_step_that_fails_is_told_and_the_others_go_on() {

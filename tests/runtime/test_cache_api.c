@@ -114,6 +114,46 @@ static void artifacts_of_entries_are_found_by_any_unique_prefix(void **state)
     scratch_remove(folder);
 }
 
+static void cleaning_up_brings_the_cache_below_the_limit(void **state)
+{
+    (void)state;
+    char *folder = scratch_make();
+    const gdpa_ctx_options options = runtime_options(folder);
+    gdpa_ctx *ctx = runtime_context(&options);
+    gdpa_cache_gc_report report = {.size = sizeof report};
+    gdpa_cache_summary summary = {.size = sizeof summary};
+    gdpa_stats stats = {.size = sizeof stats};
+    fill(ctx);
+    expect_ok(gdpa_cache_gc(ctx, 0, &report));
+    assert_int_equal(report.entries, 0);
+    expect_ok(gdpa_cache_describe(ctx, &summary));
+    assert_int_equal(summary.entries, 3);
+    assert_int_equal(summary.foreign_entries, 0);
+    assert_int_equal(summary.set_aside, 0);
+    assert_int_equal(summary.network, 0);
+    assert_int_equal(summary.locks, 1);
+    assert_true(summary.part_bytes > 0 && summary.file_bytes >= summary.bytes);
+    expect_ok(gdpa_cache_gc(ctx, 1, &report));
+    assert_int_equal(report.entries, 3);
+    assert_true(report.parts >= 3);
+    assert_true(report.bytes_after < report.bytes_before);
+    expect_ok(gdpa_ctx_stats(ctx, &stats));
+    assert_int_equal(stats.evictions, 3);
+    expect_ok(gdpa_cache_gc(ctx, 1, NULL));
+    expect_failure(gdpa_cache_gc(ctx, -1, NULL), GDPA_E_ARGUMENT, "limit_bytes is -1");
+    report.size = 3;
+    expect_failure(gdpa_cache_gc(ctx, 0, &report), GDPA_E_VERSION, "gdpa_cache_gc_report.size is 3");
+    expect_failure(gdpa_cache_gc(NULL, 0, NULL), GDPA_E_ARGUMENT, "ctx is NULL");
+    gdpa_ctx_destroy(ctx);
+    gdpa_ctx_options reading = runtime_options(folder);
+    reading.mode = GDPA_MODE_READONLY;
+    reading.log_level = GDPA_LOG_NONE;
+    ctx = runtime_context(&reading);
+    expect_failure(gdpa_cache_gc(ctx, 0, NULL), GDPA_E_CACHE, "read-only. Make room on its disk");
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
 static void without_a_cache_the_reason_is_given(void **state)
 {
     (void)state;
@@ -176,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(entries_are_listed_described_and_removed),
         TEST(artifacts_of_entries_are_found_by_any_unique_prefix),
+        TEST(cleaning_up_brings_the_cache_below_the_limit),
         TEST(without_a_cache_the_reason_is_given),
         TEST(a_folder_that_cannot_be_used_is_an_error_of_these_calls),
         TEST(bad_calls_are_refused),

@@ -60,6 +60,8 @@ static void never_free(void *memory, void *user)
     X(level_low, o->log_level = -1, GDPA_E_ARGUMENT, "log_level is -1; legal are GDPA_LOG_DEFAULT (0)")                \
     X(level_high, o->log_level = 6, GDPA_E_ARGUMENT, "log_level is 6")                                                 \
     X(mode_high, o->mode = 5, GDPA_E_ARGUMENT, "mode is 5; legal are GDPA_MODE_DEFAULT (0) to GDPA_MODE_OFF (4)")      \
+    X(capture_high, o->capture = 3, GDPA_E_ARGUMENT, "capture is 3; legal are GDPA_CAPTURE_DEFAULT (0)")               \
+    X(jobs_low, o->jobs = -1, GDPA_E_ARGUMENT, "jobs is -1; legal are 0 to 1024")                                      \
     X(mode_low, o->mode = -3, GDPA_E_ARGUMENT, "mode is -3")                                                           \
     X(free_missing, o->allocator.alloc = never_alloc, GDPA_E_ARGUMENT, "allocator.free is NULL, but allocator.alloc")  \
     X(alloc_missing, o->allocator.free = never_free, GDPA_E_ARGUMENT, "allocator.alloc is NULL, but allocator.free")   \
@@ -97,6 +99,12 @@ static void every_bad_variable_is_refused_by_name_and_value(void **state)
     } cases[] = {{"GDPAJIT_MODE", "stric", "GDPAJIT_MODE is \"stric\"; legal are auto, readonly, strict and off"},
                  {"GDPAJIT_MODE", "default", "GDPAJIT_MODE is \"default\""},
                  {"GDPAJIT_CACHE_LIMIT", "lots", "GDPAJIT_CACHE_LIMIT is \"lots\"; it must be a number of bytes"},
+                 {"GDPAJIT_CACHE_SHARED", "1", "GDPAJIT_CACHE_SHARED is \"1\"; legal are yes and no"},
+                 {"GDPAJIT_CAPTURE", "global", "GDPAJIT_CAPTURE is \"global\"; legal are relaxed and strict"},
+                 {"GDPAJIT_JOBS", "0", "GDPAJIT_JOBS is \"0\"; it must be a number from 1 to 1024"},
+                 {"GDPAJIT_JOBS", "all", "GDPAJIT_JOBS is \"all\""},
+                 {"GDPAJIT_CACHE_WAIT", "-1", "GDPAJIT_CACHE_WAIT is \"-1\"; it must be a number of seconds"},
+                 {"GDPAJIT_CACHE_WAIT", "2m", "GDPAJIT_CACHE_WAIT is \"2m\""},
                  {"GDPAJIT_LOG", "warn,cache=all", "GDPAJIT_LOG is \"warn,cache=all\": log level \"all\""}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         gdpa_ctx *ctx = NULL;
@@ -104,6 +112,36 @@ static void every_bad_variable_is_refused_by_name_and_value(void **state)
         expect_failure(gdpa_ctx_create(NULL, &ctx), GDPA_E_ARGUMENT, cases[i].text);
         assert_null(ctx);
         unsetenv(cases[i].name);
+    }
+}
+
+static void limit_and_wait_of_the_cache_come_from_option_variable_or_default(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t limit;
+        int32_t wait;
+        const char *limit_text, *wait_text;
+        int64_t limit_found, wait_found;
+    } cases[] = {{0, 0, NULL, NULL, INT64_C(1) << 30, 120},
+                 {0, 0, "2k", "7", 2048, 7},
+                 {0, 0, "0", "0", 0, 0},
+                 {5000, 3, "2k", "7", 5000, 3},
+                 {-1, -1, "2k", "7", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gdpa_ctx_options options = GDPA_CTX_OPTIONS_INIT;
+        options.cache_limit_bytes = cases[i].limit;
+        options.cache_wait_s = cases[i].wait;
+        if (cases[i].limit_text != NULL) {
+            setenv("GDPAJIT_CACHE_LIMIT", cases[i].limit_text, 1);
+            setenv("GDPAJIT_CACHE_WAIT", cases[i].wait_text, 1);
+        }
+        gdpa_ctx *ctx = created(&options);
+        assert_int_equal(ctx->cache_limit, cases[i].limit_found);
+        assert_int_equal(ctx->cache_wait_ns, cases[i].wait_found * 1000000000);
+        gdpa_ctx_destroy(ctx);
+        unsetenv("GDPAJIT_CACHE_LIMIT");
+        unsetenv("GDPAJIT_CACHE_WAIT");
     }
 }
 
@@ -408,6 +446,7 @@ int main(void)
         TEST(a_context_needs_nothing_and_opens_nothing),
         TEST(every_bad_option_is_refused_by_name_and_value),
         TEST(every_bad_variable_is_refused_by_name_and_value),
+        TEST(limit_and_wait_of_the_cache_come_from_option_variable_or_default),
         TEST(options_win_over_variables),
         TEST(the_cache_folder_follows_the_variables_of_the_desktop),
         TEST(without_any_folder_one_warning_says_what_to_set),

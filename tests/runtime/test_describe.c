@@ -46,6 +46,8 @@ static void everything_that_was_found_is_listed(void **state)
     gdpa_ctx_options options = runtime_options(folder);
     fake_driver_control->devices(2, capabilities);
     setenv("GDPAJIT_CACHE_LIMIT", "5M", 1);
+    options.packs = "/nowhere.pack";
+    options.log_level = GDPA_LOG_NONE;
     gdpa_ctx *ctx = runtime_context(&options);
     unsetenv("GDPAJIT_CACHE_LIMIT");
     char *text = described(ctx);
@@ -64,6 +66,7 @@ static void everything_that_was_found_is_listed(void **state)
                                         "cache.origin: gdpa_ctx_options.cache_dir\n",
                                         "cache.entries: 0\n",
                                         "cache.limit: 5242880\n",
+                                        "pack.0: /nowhere.pack\npack.0.state: cannot open it: No such file",
                                         "GDPAJIT_CACHE_LIMIT: 5M (environment)\n",
                                         "GDPAJIT_MODE: auto (default)\n"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

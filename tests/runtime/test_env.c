@@ -109,6 +109,22 @@ static void sizes_have_units(void **state)
     }
 }
 
+static void seconds_are_plain_numbers_up_to_a_year(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t seconds; /* -1: refused */
+    } cases[] = {{"0", 0},   {"120", 120}, {"31622400", 31622400},        {"31622401", -1}, {"", -1}, {"-1", -1},
+                 {"1s", -1}, {" 1", -1},   {"9000000000000000000000", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int32_t seconds = -1;
+        if (env_parse_seconds(cases[i].text, &seconds) != (cases[i].seconds >= 0) || seconds != cases[i].seconds) {
+            fail_msg("\"%s\" gives %d", cases[i].text, (int)seconds);
+        }
+    }
+}
+
 /* What the copy of this program does that runs with another group than its caller's: 3 when that raised no privileges. */
 static int child_of_other_group(void)
 {
@@ -184,6 +200,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_variable_has_a_name_a_default_and_a_line_of_text),
         cmocka_unit_test(a_misspelt_variable_is_reported_once_with_the_nearest_name),
         cmocka_unit_test(sizes_have_units),
+        cmocka_unit_test(seconds_are_plain_numbers_up_to_a_year),
     };
     return cmocka_run_group_tests(tests, clear, NULL);
 }

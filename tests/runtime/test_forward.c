@@ -67,6 +67,34 @@ static void tensors_that_need_it_get_the_unaligned_kernel(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+static void a_family_that_was_asked_for_is_not_left_for_another(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    static const char *const texts[] = {"fwd head_dim=64 activation=silu family=sm90 arch=sm_90a",
+                                        "fwd head_dim=64 activation=silu family=sm90"};
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    for (int i = 0; i < 2; i++) {
+        const gdpa_spec spec = runtime_spec(texts[i]);
+        gdpa_args args = runtime_args();
+        fake_driver_control->params_size(0);
+        expect_ok(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0)));
+        args.k.data = (void *)(uintptr_t)0x20002;
+        const long launches = fake_driver_control->calls("cuLaunchKernelEx");
+        expect_failure(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0)), GDPA_E_ARGUMENT,
+                       "k is not aligned as family sm90, which the spec asks for, needs it");
+        expect_text(gdpa_last_error(), "leave family auto");
+        assert_int_equal(fake_driver_control->calls("cuLaunchKernelEx"), launches);
+    }
+    gdpa_args args = runtime_args();
+    args.k.data = (void *)(uintptr_t)0x20002;
+    fake_driver_control->params_size(sizeof(struct gdpa_fwd_params));
+    const struct fake_launch launch =
+        forward(ctx, "fwd head_dim=64 activation=silu arch=sm_90a", &args, fake_driver_control->stream(0));
+    expect_text(launch.kernel, "unaligned");
+    gdpa_ctx_destroy(ctx);
+}
+
 static void the_stream_decides_on_the_architecture(void **state)
 {
     (void)state;
@@ -115,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(it_gets_and_launches),
         TEST(tensors_that_need_it_get_the_unaligned_kernel),
+        TEST(a_family_that_was_asked_for_is_not_left_for_another),
         TEST(the_stream_decides_on_the_architecture),
         TEST(bad_calls_are_refused),
     };

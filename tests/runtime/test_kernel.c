@@ -241,6 +241,112 @@ static void getting_and_releasing_in_many_threads_keeps_the_count(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+static void the_first_launch_may_be_in_a_capture_and_does_not_spoil_it(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    const gdpa_spec spec = runtime_spec(SPEC "sm_90a");
+    const gdpa_args args = runtime_args();
+    fake_driver_control->capture(true);
+    expect_ok(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0)));
+    assert_false(fake_driver_control->capture_poisoned());
+    assert_int_equal(fake_driver_control->capture_mode(), 0);
+    fake_driver_control->capture(false);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void a_strict_capture_is_left_as_it_is_and_the_error_names_the_kernel(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    gdpa_ctx_options options = runtime_options(NULL);
+    options.capture = GDPA_CAPTURE_STRICT;
+    fake_driver_control->devices(1, &capability);
+    gdpa_ctx *ctx = runtime_context(&options);
+    gdpa_kernel *kernel = get(ctx, SPEC "sm_90a");
+    const gdpa_args args = runtime_args();
+    fake_driver_control->capture(true);
+    expect_failure(gdpa_launch(kernel, &args, NULL, 0, fake_driver_control->stream(0)), GDPA_E_CAPTURE,
+                   "the stream captures, and gdpa_fwd_sm90_d128_bf16_relu_");
+    expect_text(gdpa_last_error(), "call gdpa_kernel_prepare before the capture");
+    assert_int_equal(fake_driver_control->calls("cuLibraryLoadData"), 0);
+    assert_int_equal(fake_driver_control->calls("cuLaunchKernelEx"), 0);
+    assert_false(fake_driver_control->capture_poisoned());
+    fake_driver_control->capture(false);
+    expect_ok(gdpa_kernel_prepare(kernel));
+    fake_driver_control->capture(true);
+    expect_ok(gdpa_launch(kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_false(fake_driver_control->capture_poisoned());
+    drop(ctx, kernel);
+}
+
+static void trimming_unloads_what_nobody_holds(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    gdpa_kernel *held = get(ctx, SPEC "sm_90a");
+    gdpa_kernel *other = get(ctx, SPEC "sm_90a causal");
+    const gdpa_spec spec = runtime_spec(SPEC "sm_90a causal");
+    const gdpa_args args = runtime_args();
+    int64_t unloaded = -1;
+    expect_ok(gdpa_kernel_prepare(held));
+    expect_ok(gdpa_kernel_prepare(other));
+    gdpa_kernel_release(other);
+    expect_ok(gdpa_ctx_trim(ctx, &unloaded));
+    assert_int_equal(unloaded, 1);
+    assert_int_equal(fake_driver_control->loaded(), 1);
+    expect_ok(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0))); /* comes back by itself */
+    assert_int_equal(fake_driver_control->loaded(), 2);
+    expect_ok(gdpa_ctx_trim(ctx, NULL));
+    expect_failure(gdpa_ctx_trim(NULL, NULL), GDPA_E_ARGUMENT, "ctx is NULL");
+    expect_ok(gdpa_launch(held, &args, NULL, 0, fake_driver_control->stream(0)));
+    drop(ctx, held);
+    assert_int_equal(fake_driver_control->loaded(), 0);
+}
+
+static void after_a_reset_of_the_device_kernels_load_again(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    gdpa_kernel *kernel = get(ctx, SPEC "sm_90a");
+    const gdpa_args args = runtime_args();
+    expect_ok(gdpa_launch(kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    fake_driver_control->device_reset();
+    expect_failure(gdpa_launch(kernel, &args, NULL, 0, fake_driver_control->stream(0)), GDPA_E_DRIVER,
+                   "CUDA_ERROR_CONTEXT_IS_DESTROYED (709)");
+    expect_text(gdpa_last_error(), "call gdpa_ctx_reset");
+    expect_ok(gdpa_ctx_reset(ctx));
+    assert_int_equal(fake_driver_control->calls("cuLibraryUnload"), 0); /* the handle is void */
+    expect_ok(gdpa_launch(kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    expect_failure(gdpa_ctx_reset(NULL), GDPA_E_ARGUMENT, "ctx is NULL");
+    drop(ctx, kernel);
+}
+
+static void one_handle_serves_all_devices_and_contexts(void **state)
+{
+    (void)state;
+    static const int capabilities[] = {90, 90};
+    gdpa_ctx *ctx = context_on(capabilities, 2);
+    gdpa_kernel *kernel = get(ctx, SPEC "sm_90a");
+    const gdpa_args args = runtime_args();
+    struct fake_launch launch;
+    fake_driver_control->params_size(64);
+    for (int i = 0; i < 4; i++) {
+        expect_ok(gdpa_launch(kernel, &args, NULL, 0, fake_driver_control->stream(i % 2)));
+        assert_true(fake_driver_control->last_launch(&launch));
+        assert_int_equal(launch.device, i % 2);
+        fake_driver_control->current(1 - i % 2);
+        expect_ok(gdpa_launch(kernel, &args, NULL, 0, NULL));
+        assert_true(fake_driver_control->last_launch(&launch));
+        assert_int_equal(launch.device, 1 - i % 2);
+    }
+    assert_int_equal(fake_driver_control->calls("cuLibraryLoadData"), 1);
+    drop(ctx, kernel);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, fakes_reset)
 
 int main(void)
@@ -252,6 +358,11 @@ int main(void)
         TEST(every_failure_of_loading_is_reported_and_can_be_tried_again),
         TEST(one_device_that_refuses_does_not_stop_the_others),
         TEST(loading_is_allowed_while_the_thread_captures),
+        TEST(the_first_launch_may_be_in_a_capture_and_does_not_spoil_it),
+        TEST(a_strict_capture_is_left_as_it_is_and_the_error_names_the_kernel),
+        TEST(trimming_unloads_what_nobody_holds),
+        TEST(after_a_reset_of_the_device_kernels_load_again),
+        TEST(one_handle_serves_all_devices_and_contexts),
         TEST(with_a_context_the_code_is_put_on_the_device_at_once),
         TEST(the_facts_of_a_kernel_are_given),
         TEST(many_threads_load_once),

@@ -59,7 +59,8 @@ static void bad_calls_are_refused(void **state)
     spec.size = 3;
     expect_failure(gdpa_kernel_get(ctx, &spec, &kernel), GDPA_E_VERSION, "spec.size is 3");
     spec = runtime_spec(SPEC);
-    spec.pass = GDPA_PASS_BACKWARD;
+    spec.family = GDPA_FAMILY_SM90;
+    spec.unaligned = 1;
     expect_failure(gdpa_kernel_get(ctx, &spec, &kernel), GDPA_E_UNSUPPORTED, "");
     assert_null(kernel);
     assert_int_equal(fake_nvrtc_control->calls("nvrtcCompileProgram"), 0);

@@ -250,9 +250,54 @@ static void a_hopper_kernel_gets_tensor_maps_and_no_more_blocks_than_multiproces
     assert_int_equal(launch.grid, 132);
     assert_int_equal(launch.grid_y, 1);
     assert_int_equal(fake_driver_control->calls(NULL), calls + 4); /* three maps and the launch */
+    args.batch = 1001;
     fake_driver_control->fault("cuTensorMapEncodeTiled", 1, 1);
     expect_failure(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)), GDPA_E_DRIVER,
                    "no tensor map describes k");
+    expect_failure(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)), GDPA_E_DRIVER,
+                   "no tensor map describes q"); /* what failed is not kept */
+    drop(made);
+}
+
+/* The maps of the last launch, as the fake encodes them: each begins with its address. */
+static void expect_maps(const gdpa_args *args)
+{
+    struct fake_launch launch;
+    assert_true(fake_driver_control->last_launch(&launch));
+    struct gdpa_fwd_sm90_params params;
+    memcpy(&params, launch.params, sizeof params);
+    assert_true(params.q_map.words[0] == (uintptr_t)args->q.data);
+    assert_true(params.k_map.words[0] == (uintptr_t)args->k.data);
+    assert_true(params.v_map.words[0] == (uintptr_t)args->v.data);
+    assert_ptr_equal(params.common.o, args->o.data);
+    assert_true(params.common.scale == args->scale);
+}
+
+static void tensor_maps_are_encoded_again_only_where_they_differ(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    struct launched made = kernel_on(&capability, 1, "sm_90a family=sm90");
+    struct launched other = kernel_on(&capability, 1, "sm_90a family=sm90");
+    fake_driver_control->params_size(sizeof(struct gdpa_fwd_sm90_params));
+    gdpa_args args = runtime_args();
+    args.flags = GDPA_ARGS_SCALE;
+    long encoded = 0;
+    for (int i = 0; i < 400; i++) {
+        char *const base = (char *)(uintptr_t)0x100000 + 0x10000 * (i / 4 % 50);
+        args.q.data = base, args.k.data = base + 0x1000, args.v.data = base + 0x2000;
+        args.o.data = (char *)(uintptr_t)0x40000 + 0x100 * i;
+        args.scale = (float)i;
+        expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+        expect_maps(&args);
+        assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled") - encoded, i % 4 == 0 ? 3 : 0);
+        encoded = fake_driver_control->calls("cuTensorMapEncodeTiled");
+    }
+    args.heads_k = 1;
+    expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    expect_ok(gdpa_launch(other.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled"), encoded + 6);
+    drop(other);
     drop(made);
 }
 
@@ -301,6 +346,7 @@ int main(void)
         TEST(a_stream_brings_its_context_where_the_driver_needs_one),
         TEST(one_handle_serves_every_device_of_its_architecture),
         TEST(a_hopper_kernel_gets_tensor_maps_and_no_more_blocks_than_multiprocessors),
+        TEST(tensor_maps_are_encoded_again_only_where_they_differ),
         TEST(many_threads_launch_one_kernel_from_the_first_launch_on),
         TEST(every_error_of_the_launch_is_reported_with_what_was_launched),
     };

@@ -1,6 +1,7 @@
 /*
  * Arguments to kernel parameters: every bad argument of spec.md section 6, strides, alignment, tiles, empty problems.
  */
+#include "runtime/launch_checks.h"
 #include "runtime/launch_params.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -77,8 +78,9 @@ static void strides_set(gdpa_tensor *tensor, int64_t batch, int64_t row, int64_t
 /* X(name, change of `a`, status, text of the error) */
 #define BAD_DENSE(X)                                                                                                   \
     X(size_zero, a->size = 0, GDPA_E_VERSION, "gdpa_args.size is 0")                                                   \
-    X(size_small, a->size -= 4, GDPA_E_VERSION, "smaller than any version of it")                                      \
+    X(size_small, a->size = offsetof(gdpa_args, dout) - 4, GDPA_E_VERSION, "smaller than any version of it")           \
     X(size_huge, a->size = 1 << 20, GDPA_E_VERSION, "far larger than")                                                 \
+    X(flags_of_gradients, a->flags = GDPA_ARGS_ACCUMULATE, GDPA_E_ARGUMENT, "but the kernel is a forward one")         \
     X(flags_unknown, a->flags = 0x80, GDPA_E_VERSION, "flags 0x80 of gdpa_args")                                       \
     X(batch_negative, a->batch = -1, GDPA_E_ARGUMENT, "batch -1 is not in 0 to 2147483646")                            \
     X(batch_large, a->batch = INT64_C(2147483647), GDPA_E_ARGUMENT, "batch 2147483647 is not in 0 to 2147483646")      \

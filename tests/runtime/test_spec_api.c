@@ -56,7 +56,11 @@ static void checks_name_field_value_and_what_is_legal(void **state)
     expect_failure(gdpa_spec_check(&spec), GDPA_E_ARGUMENT, "head_dim is 260; legal are multiples of 8 from 8 to 256");
     spec = runtime_spec("fwd head_dim=64 activation=relu");
     spec.pass = GDPA_PASS_BACKWARD;
-    expect_failure(gdpa_spec_check(&spec), GDPA_E_UNSUPPORTED, "");
+    expect_ok(gdpa_spec_check(&spec));
+    spec.arch = 90;
+    spec.family = GDPA_FAMILY_SM90;
+    spec.unaligned = 1;
+    expect_failure(gdpa_spec_check(&spec), GDPA_E_UNSUPPORTED, "family sm90");
     spec.size = 1;
     expect_failure(gdpa_spec_check(&spec), GDPA_E_VERSION, "GDPA_SPEC_INIT");
     expect_failure(gdpa_spec_check(NULL), GDPA_E_ARGUMENT, "spec is NULL");

@@ -2,6 +2,7 @@
  * libfake_driver.so; see fake_driver.h.
  */
 #include "tests/support/fake_driver.h"
+#include "tests/support/fake_driver_state.h"
 
 #include <elf.h>
 #include <pthread.h>
@@ -9,103 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EXPORT __attribute__((visibility("default")))
-#define DEVICES_MAX 16
-#define CURRENT_NONE (-1)
-
-enum {
-    OK = 0,
-    INVALID_VALUE = 1,
-    OUT_OF_MEMORY = 2,
-    NOT_INITIALIZED = 3,
-    NO_DEVICE = 100,
-    INVALID_IMAGE = 200,
-    INVALID_CONTEXT = 201,
-    NO_BINARY = 209,
-    INVALID_HANDLE = 400,
-    NOT_FOUND = 500
-};
-
-#define FUNCTIONS(X)                                                                                                   \
-    X(cuInit)                                                                                                          \
-    X(cuDriverGetVersion)                                                                                              \
-    X(cuDeviceGetCount)                                                                                                \
-    X(cuDeviceGet)                                                                                                     \
-    X(cuDeviceGetName)                                                                                                 \
-    X(cuDeviceGetAttribute)                                                                                            \
-    X(cuCtxGetDevice)                                                                                                  \
-    X(cuCtxPushCurrent_v2)                                                                                             \
-    X(cuCtxPopCurrent_v2)                                                                                              \
-    X(cuStreamGetCtx)                                                                                                  \
-    X(cuGetErrorName)                                                                                                  \
-    X(cuGetErrorString)                                                                                                \
-    X(cuLibraryLoadData)                                                                                               \
-    X(cuLibraryUnload)                                                                                                 \
-    X(cuLibraryGetKernel)                                                                                              \
-    X(cuKernelSetAttribute)                                                                                            \
-    X(cuKernelGetFunction)                                                                                             \
-    X(cuFuncLoad)                                                                                                      \
-    X(cuLaunchKernelEx)                                                                                                \
-    X(cuTensorMapEncodeTiled)                                                                                          \
-    X(cuThreadExchangeStreamCaptureMode)
-
-enum function {
-#define FUNCTION_ENUM(name) F_##name,
-    FUNCTIONS(FUNCTION_ENUM)
-#undef FUNCTION_ENUM
-        FUNCTION_COUNT
-};
-
-static const char *const function_names[FUNCTION_COUNT] = {
-#define FUNCTION_NAME(name) #name,
-    FUNCTIONS(FUNCTION_NAME)
-#undef FUNCTION_NAME
-};
-
-struct CUctx_st {
-    int device;
-};
-struct CUstream_st {
-    int device;
-};
-struct CUkern_st {
-    char name[256];
-    int arch;
-    struct CUlib_st *library;
-};
-struct CUlib_st {
-    uint32_t magic;
-    struct CUkern_st kernel;
-};
-#define LIBRARY_MAGIC UINT32_C(0x6c696221)
-
-struct config {
-    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
-    struct CUstream_st *stream;
-    void *attributes;
-    unsigned attribute_count;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct {
-    int device_count, capabilities[DEVICES_MAX];
-    int version;
-    bool initialised, needs_current, launched;
-    bool starts_without_devices; /* cuInit works, and then there is none */
-    long calls[FUNCTION_COUNT], skip[FUNCTION_COUNT];
-    int result[FUNCTION_COUNT];
-    long attribute_calls[DEVICES_MAX], loaded, mode_at_load;
-    size_t params_size;
-    struct fake_launch last;
-} state;
-
-static struct CUctx_st contexts[DEVICES_MAX];
-static struct CUstream_st streams[DEVICES_MAX];
-static _Thread_local int current_stack[16] = {CURRENT_NONE};
-static _Thread_local int current_depth;
-static _Thread_local int thread_mode;
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Control
@@ -132,7 +36,13 @@ static void devices_from_text(const char *text)
     }
 }
 
-static void __attribute__((constructor)) reset_unlocked(void)
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    state.of_parent = state.initialised;
+}
+
+static void reset_unlocked(void)
 {
     const long loaded = state.loaded;
     memset(&state, 0, sizeof state);
@@ -150,6 +60,12 @@ static void __attribute__((constructor)) reset_unlocked(void)
         snprintf(name, sizeof name, "%.*s", (int)(strchr(fault, ':') - fault), fault);
         state.result[function_find(name)] = atoi(strchr(fault, ':') + 1);
     }
+}
+
+static void __attribute__((constructor)) begin(void)
+{
+    reset_unlocked();
+    pthread_atfork(NULL, NULL, in_child);
 }
 
 static void control_reset(void)
@@ -213,6 +129,24 @@ static bool control_last_launch(struct fake_launch *launch)
     return launched;
 }
 
+static bool control_launch_before(struct fake_launch *launch)
+{
+    pthread_mutex_lock(&lock);
+    const bool launched = state.launches > 1;
+    *launch = state.before_last;
+    pthread_mutex_unlock(&lock);
+    return launched;
+}
+
+static bool control_last_fill(struct fake_fill *fill)
+{
+    pthread_mutex_lock(&lock);
+    const bool filled = state.filled;
+    *fill = state.fill;
+    pthread_mutex_unlock(&lock);
+    return filled;
+}
+
 static long number_read(const long *number)
 {
     pthread_mutex_lock(&lock);
@@ -229,6 +163,21 @@ static long control_loaded(void)
 static int control_attribute_calls(int device)
 {
     return (int)number_read(&state.attribute_calls[device]);
+}
+
+static void control_device_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    state.epoch++;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool control_capture_poisoned(void)
+{
+    pthread_mutex_lock(&lock);
+    const bool poisoned = state.poisoned;
+    pthread_mutex_unlock(&lock);
+    return poisoned;
 }
 
 static int control_capture_mode(void)
@@ -251,6 +200,7 @@ static int control_capture_mode_at_load(void)
     }
 SETTER(control_version, int, version)
 SETTER(control_needs_current, bool, needs_current)
+SETTER(control_capture, bool, capturing)
 SETTER(control_params_size, size_t, params_size)
 
 extern const struct fake_driver fake_driver;
@@ -267,7 +217,12 @@ EXPORT const struct fake_driver fake_driver = {control_reset,
                                                control_attribute_calls,
                                                control_capture_mode,
                                                control_capture_mode_at_load,
-                                               control_params_size};
+                                               control_params_size,
+                                               control_launch_before,
+                                               control_last_fill,
+                                               control_capture,
+                                               control_capture_poisoned,
+                                               control_device_reset};
 
 /* ---------------------------------------------------------------------------------------------------------------
  * The driver
@@ -298,7 +253,18 @@ static int leave(int result)
 static int enter_started(enum function function)
 {
     const int result = enter(function);
-    return result == OK && !state.initialised ? NOT_INITIALIZED : result;
+    return result == OK && (!state.initialised || state.of_parent) ? NOT_INITIALIZED : result;
+}
+
+/* enter_started() for what a capture allows in the relaxed mode alone. */
+static int enter_uncaptured(enum function function)
+{
+    const int result = enter_started(function);
+    if (result == OK && state.capturing && thread_mode != CAPTURE_RELAXED) {
+        state.poisoned = true;
+        return STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return result;
 }
 
 static int current_device(void)
@@ -320,8 +286,11 @@ DRIVER(cuInit, (unsigned flags))
 {
     int result = enter(F_cuInit);
     if (result == OK) {
-        result = flags != 0 ? INVALID_VALUE : state.device_count == 0 && !state.starts_without_devices ? NO_DEVICE : OK;
-        state.initialised = result == OK;
+        result = state.of_parent                                            ? NOT_INITIALIZED
+                 : flags != 0                                               ? INVALID_VALUE
+                 : state.device_count == 0 && !state.starts_without_devices ? NO_DEVICE
+                                                                            : OK;
+        state.initialised = result == OK || state.of_parent;
     }
     return leave(result);
 }
@@ -412,25 +381,7 @@ DRIVER(cuStreamGetCtx, (struct CUstream_st * stream, struct CUctx_st **context))
 
 DRIVER(cuGetErrorName, (int result, const char **name))
 {
-    static const struct {
-        int number;
-        const char *name;
-    } known[] = {{OK, "CUDA_SUCCESS"},
-                 {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
-                 {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
-                 {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
-                 {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
-                 {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
-                 {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
-                 {NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-                 {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
-                 {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}};
-    *name = NULL;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (known[i].number == result) {
-            *name = known[i].name;
-        }
-    }
+    *name = error_name(result);
     const int own = enter(F_cuGetErrorName);
     return leave(own != OK ? own : *name == NULL ? INVALID_VALUE : OK);
 }
@@ -444,7 +395,7 @@ DRIVER(cuGetErrorString, (int result, const char **text))
 DRIVER(cuLibraryLoadData, (struct CUlib_st * *library, const void *code, void *jit_options, void **jit_values,
                            unsigned jit_count, void *options, void **values, unsigned count))
 {
-    int result = enter_started(F_cuLibraryLoadData);
+    int result = enter_uncaptured(F_cuLibraryLoadData);
     Elf64_Ehdr header;
     memcpy(&header, code, sizeof header);
     state.mode_at_load = thread_mode;
@@ -458,8 +409,14 @@ DRIVER(cuLibraryLoadData, (struct CUlib_st * *library, const void *code, void *j
     struct CUlib_st *loaded = result == OK ? calloc(1, sizeof *loaded) : NULL;
     if (loaded != NULL) {
         loaded->magic = LIBRARY_MAGIC;
-        loaded->kernel.library = loaded;
-        loaded->kernel.arch = (int)((header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff);
+        loaded->epoch = state.epoch;
+        for (int i = 0; i < 2; i++) {
+            loaded->kernels[i].library = loaded;
+            loaded->kernels[i].arch =
+                (int)((header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff);
+        }
+        loaded->next = libraries;
+        libraries = loaded;
         state.loaded++;
         *library = loaded;
     }
@@ -468,11 +425,16 @@ DRIVER(cuLibraryLoadData, (struct CUlib_st * *library, const void *code, void *j
 
 DRIVER(cuLibraryUnload, (struct CUlib_st * library))
 {
-    int result = enter_started(F_cuLibraryUnload);
-    if (result == OK && library->magic != LIBRARY_MAGIC) {
+    int result = enter_uncaptured(F_cuLibraryUnload);
+    if (result == OK && (library->magic != LIBRARY_MAGIC || library->epoch != state.epoch)) {
         result = INVALID_HANDLE;
     }
     if (result == OK) {
+        struct CUlib_st **link = &libraries;
+        while (*link != library) {
+            link = &(*link)->next;
+        }
+        *link = library->next;
         library->magic = 0;
         state.loaded--;
         free(library);
@@ -487,15 +449,17 @@ DRIVER(cuLibraryGetKernel, (struct CUkern_st * *kernel, struct CUlib_st *library
         result = INVALID_HANDLE;
     }
     if (result == OK) {
-        snprintf(library->kernel.name, sizeof library->kernel.name, "%s", name);
-        *kernel = &library->kernel;
+        const size_t length = strlen(name);
+        struct CUkern_st *found = &library->kernels[length > 3 && strcmp(name + length - 3, "_dq") == 0];
+        snprintf(found->name, sizeof found->name, "%s", name);
+        *kernel = found;
     }
     return leave(result);
 }
 
 DRIVER(cuKernelSetAttribute, (int attribute, int value, struct CUkern_st *kernel, int device))
 {
-    int result = enter_started(F_cuKernelSetAttribute);
+    int result = enter_uncaptured(F_cuKernelSetAttribute);
     if (device >= 0 && device < DEVICES_MAX) {
         state.attribute_calls[device]++;
     }
@@ -518,7 +482,7 @@ DRIVER(cuKernelGetFunction, (void **function, struct CUkern_st *kernel))
 
 DRIVER(cuFuncLoad, (void *function))
 {
-    const int result = enter_started(F_cuFuncLoad);
+    const int result = enter_uncaptured(F_cuFuncLoad);
     return leave(function == NULL ? INVALID_HANDLE : result);
 }
 
@@ -530,8 +494,11 @@ static int launch_check(const struct config *config, const struct CUkern_st *ker
     if (kernel->library->magic != LIBRARY_MAGIC) {
         return INVALID_HANDLE;
     }
+    if (kernel->library->epoch != state.epoch) {
+        return CONTEXT_IS_DESTROYED;
+    }
     if (!runs(state.capabilities[device], kernel->arch)) {
-        return NO_BINARY;
+        return NO_BINARY_FOR_GPU;
     }
     const bool sane = config->grid_x >= 1 && config->grid_x <= 0x7fffffffu && config->grid_y >= 1 &&
                       config->grid_y <= 65535 && config->grid_z == 1 && config->block_x >= 1 &&
@@ -549,6 +516,8 @@ DRIVER(cuLaunchKernelEx, (const struct config *config, struct CUkern_st *kernel,
     }
     if (result == OK && state.params_size > 0) {
         state.launched = true;
+        state.launches++;
+        state.before_last = state.last;
         state.last = (struct fake_launch){.grid = config->grid_x,
                                           .grid_y = config->grid_y,
                                           .block = config->block_x,
@@ -559,6 +528,29 @@ DRIVER(cuLaunchKernelEx, (const struct config *config, struct CUkern_st *kernel,
         memcpy(state.last.params, parameters[0],
                state.params_size < sizeof state.last.params ? state.params_size : sizeof state.last.params);
     }
+    return leave(result);
+}
+
+DRIVER(cuMemsetD32Async, (uint64_t address, unsigned value, size_t count, struct CUstream_st *stream))
+{
+    int result = enter_started(F_cuMemsetD32Async);
+    if (result == OK && (stream == NULL || state.needs_current) && current_device() == CURRENT_NONE) {
+        result = INVALID_CONTEXT;
+    }
+    if (result == OK && (address % 4 != 0 || count == 0)) {
+        result = INVALID_VALUE;
+    }
+    if (result == OK) {
+        state.filled = true;
+        state.fill = (struct fake_fill){address, value, count, stream, state.launches};
+    }
+    return leave(result);
+}
+
+DRIVER(cuStreamIsCapturing, (struct CUstream_st * stream, int *status))
+{
+    const int result = enter_started(F_cuStreamIsCapturing);
+    *status = stream != NULL && state.capturing ? 1 : 0;
     return leave(result);
 }
 

@@ -5,6 +5,7 @@
 #include "tests/support/cubin_maker.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <time.h>
 
@@ -58,6 +59,7 @@ static struct {
     long calls[FUNCTION_COUNT], programs;
     enum fake_output output;
     int delay, seed, option_count;
+    int at_a_time, most_at_a_time; /* compiles */
     char options[OPTIONS_MAX][128];
 } state;
 
@@ -76,7 +78,7 @@ static int function_find(const char *name)
     abort();
 }
 
-static void __attribute__((constructor)) reset_unlocked(void)
+static void reset_unlocked(void)
 {
     static const int archs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
     const long programs = state.programs;
@@ -100,6 +102,18 @@ static void __attribute__((constructor)) reset_unlocked(void)
     }
     const char *fault = getenv("FAKE_NVRTC_FAIL");
     state.result[F_nvrtcCompileProgram] = fault != NULL ? atoi(fault) : OK;
+}
+
+/* The real one can be used in a child although another thread was in it. */
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+static void __attribute__((constructor)) begin(void)
+{
+    reset_unlocked();
+    pthread_atfork(NULL, NULL, in_child);
 }
 
 static void control_reset(void)
@@ -140,6 +154,14 @@ static void control_output(enum fake_output output)
     pthread_mutex_lock(&lock);
     state.output = output;
     pthread_mutex_unlock(&lock);
+}
+
+static int control_most_at_a_time(void)
+{
+    pthread_mutex_lock(&lock);
+    const int most = state.most_at_a_time;
+    pthread_mutex_unlock(&lock);
+    return most;
 }
 
 static void control_delay(int milliseconds)
@@ -185,9 +207,9 @@ static void control_seed(int seed)
 }
 
 extern const struct fake_nvrtc fake_nvrtc;
-EXPORT const struct fake_nvrtc fake_nvrtc = {control_reset,       control_version, control_archs, control_fail,
-                                             control_output,      control_delay,   control_calls, control_programs,
-                                             control_option_seen, control_seed};
+EXPORT const struct fake_nvrtc fake_nvrtc = {
+    control_reset, control_version,  control_archs,       control_fail, control_output,        control_delay,
+    control_calls, control_programs, control_option_seen, control_seed, control_most_at_a_time};
 
 /* ---------------------------------------------------------------------------------------------------------------
  * NVRTC
@@ -364,12 +386,31 @@ static int compile(struct program *program, int result, int option_count, const 
     return OK;
 }
 
+/* Programs under test run in processes of their own: what takes one down is asked for by a part of a kernel's name. */
+static void misfortune(const struct program *program)
+{
+    const char *crash = getenv("FAKE_NVRTC_CRASH"), *hang = getenv("FAKE_NVRTC_HANG");
+    if (crash != NULL && strstr(program->name, crash) != NULL) {
+        raise(SIGKILL);
+    }
+    while (hang != NULL && strstr(program->name, hang) != NULL) {
+        const struct timespec second = {1, 0};
+        nanosleep(&second, NULL);
+    }
+}
+
 NVRTC(int, nvrtcCompileProgram, (void *program, int option_count, const char *const *options))
 {
+    misfortune(program);
     const int result = compile(program, enter(F_nvrtcCompileProgram), option_count, options);
     const struct timespec delay = {state.delay / 1000, (long)(state.delay % 1000) * 1000000};
+    state.at_a_time++;
+    state.most_at_a_time = state.at_a_time > state.most_at_a_time ? state.at_a_time : state.most_at_a_time;
     leave(OK);
     nanosleep(&delay, NULL);
+    pthread_mutex_lock(&lock);
+    state.at_a_time--;
+    pthread_mutex_unlock(&lock);
     return result;
 }
 

@@ -4,6 +4,8 @@
  *     FAKE_NVRTC_VERSION="12.4"       default 13.0
  *     FAKE_NVRTC_ARCHS="80,90"        default: all of CUDA 13
  *     FAKE_NVRTC_FAIL="6"             result of every compile
+ *     FAKE_NVRTC_CRASH="d40"          kernels with this in their name end the process
+ *     FAKE_NVRTC_HANG="d40"           kernels with this in their name never end
  */
 #ifndef GDPA_TESTS_SUPPORT_FAKE_NVRTC_H
 #define GDPA_TESTS_SUPPORT_FAKE_NVRTC_H
@@ -33,6 +35,7 @@ struct fake_nvrtc {
     long (*programs)(void);                  /* made and not destroyed */
     bool (*option_seen)(const char *option); /* in the last compile */
     void (*seed)(int seed);                  /* goes into the code: another compiler of the same version */
+    int (*most_at_a_time)(void);             /* compiles that ran side by side */
 };
 
 #endif

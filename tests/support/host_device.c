@@ -78,7 +78,8 @@ bool host_spec_parse(const char *text, gdpa_spec *spec)
     char act[64] = "";
     const char *at = strstr(text, "act=");
     gdpa_spec found = GDPA_SPEC_INIT;
-    found.pass = GDPA_PASS_FORWARD;
+    found.pass = strncmp(text, "bwd", 3) == 0 ? GDPA_PASS_BACKWARD : GDPA_PASS_FORWARD;
+    found.deterministic = strstr(text, "deterministic") != NULL;
     for (size_t i = 0; at != NULL && i < sizeof activations / sizeof *activations; i++) {
         snprintf(act, sizeof act, "%.*s", (int)strcspn(at + 4, " "), at + 4);
         if (strcmp(act, activations[i].name) == 0) {
@@ -162,42 +163,56 @@ static void misread(enum host_fault fault, gdpa_spec *spec, gdpa_args *args)
 struct target {
     const struct host_device *host;
     const gdpa_args *args;
+    const gdpa_tensor *tensor;
     struct reference_problem problem; /* as it should be read */
+    bool of_keys;
+    bool unstable; /* the fault of that name is in this one */
     int32_t dtype;
-    int64_t dim, stride_batch, stride_row, stride_head;
+    int64_t heads, dim, stride_batch, stride_row, stride_head;
 };
+
+static int64_t target_first(const struct target *target, const struct reference_sequence *sequence)
+{
+    return target->of_keys ? sequence->first_k : sequence->first_q;
+}
+
+static int64_t target_rows(const struct target *target, const struct reference_sequence *sequence)
+{
+    return target->of_keys ? sequence->rows_k : sequence->rows_q;
+}
 
 static int64_t target_index(const struct target *target, int64_t b, int64_t row, int64_t head)
 {
     struct reference_sequence sequence = reference_sequence_find(&target->problem, b);
-    bool jagged = target->host->spec.layout_q == GDPA_LAYOUT_JAGGED;
-    int64_t base = jagged ? sequence.first_q * target->stride_row : b * target->stride_batch;
+    const gdpa_spec *spec = &target->host->spec;
+    bool jagged = (target->of_keys ? spec->layout_k : spec->layout_q) == GDPA_LAYOUT_JAGGED;
+    int64_t base = jagged ? target_first(target, &sequence) * target->stride_row : b * target->stride_batch;
     return base + row * target->stride_row + head * target->stride_head;
 }
 
 static void store(const struct target *target, int64_t index, double value)
 {
     /* As on a GPU, where a NaN that was computed is never all ones. */
-    dtype_store(target->dtype, target->args->o.data, index, isnan(value) ? (double)NAN : value);
+    dtype_store(target->dtype, target->tensor->data, index, isnan(value) ? (double)NAN : value);
 }
 
 static void store_row(const struct target *target, int64_t b, int64_t row, int64_t head, const double *values)
 {
     struct reference_sequence sequence = reference_sequence_find(&target->problem, b);
-    bool last = b == target->args->batch - 1 && row == sequence.rows_q - 1 && head == target->args->heads_q - 1;
+    bool last = b == target->args->batch - 1 && row == target_rows(target, &sequence) - 1 && head == target->heads - 1;
     enum host_fault fault = target->host->faulty ? target->host->fault : FAULT_NONE;
     if (fault == FAULT_SKIPPED_ROW && last) {
         return;
     }
     int64_t first;
     int64_t end;
-    reference_visible(&target->problem, &sequence, row, &first, &end);
+    (target->of_keys ? reference_seeing : reference_visible)(&target->problem, &sequence, row, &first, &end);
     int64_t at = target_index(target, b, row, head);
     for (int64_t c = 0; c < target->dim; c++) {
         double value = values[c];
         if (last && c == 3) {
             value = fault == FAULT_NAN ? (double)NAN : fault == FAULT_ELEMENT ? value + 0.5 : value;
-            value = fault == FAULT_UNSTABLE ? value * (1 + 0.01 * target->host->launches) : value;
+            value = fault == FAULT_UNSTABLE && target->unstable ? value * (1 + 0.01 * target->host->launches) : value;
         }
         if (fault == FAULT_MINUS_ZERO && first >= end) {
             value = -0.0;
@@ -215,13 +230,13 @@ static void stray_writes(const struct target *target)
     struct reference_sizes sizes = reference_sizes_find(&target->problem);
     switch (target->host->fault) {
     case FAULT_PAST_END:
-        store(target, sizes.rows_q * target->stride_row, 0);
+        store(target, (target->of_keys ? sizes.rows_k : sizes.rows_q) * target->stride_row, 0);
         break;
     case FAULT_BEFORE_START:
         store(target, -2, 0);
         break;
     case FAULT_UNUSED_ROW:
-        store(target, target_index(target, last, sequence.rows_q, 0), 0);
+        store(target, target_index(target, last, target_rows(target, &sequence), 0), 0);
         break;
     case FAULT_GAP:
         store(target, target_index(target, last, 0, 0) + target->dim, 0);
@@ -236,6 +251,80 @@ static void stray_writes(const struct target *target)
     default:
         break;
     }
+}
+
+static struct target target_of(const struct host_device *host, const gdpa_args *args, const gdpa_tensor *tensor,
+                               bool of_keys, int32_t dim)
+{
+    struct target target = {.host = host, .args = args, .tensor = tensor, .of_keys = of_keys, .unstable = !of_keys};
+    target.problem = (struct reference_problem){.spec = &host->spec, .args = args};
+    target.dtype = tensor->dtype;
+    target.heads = of_keys ? args->heads_k : args->heads_q;
+    target.dim = dim;
+    bool strided = (tensor->flags & GDPA_TENSOR_STRIDES) != 0;
+    target.stride_head = strided ? tensor->stride_head : target.dim;
+    target.stride_row = strided ? tensor->stride_row : target.heads * target.dim;
+    target.stride_batch =
+        strided ? tensor->stride_batch : (of_keys ? args->seqlen_k : args->seqlen_q) * target.stride_row;
+    return target;
+}
+
+/* Stores a packed result, and, with faults, what is none. */
+static void target_store(const struct target *target, const struct reference_problem *problem, const double *values)
+{
+    for (int64_t b = 0; b < target->args->batch; b++) {
+        struct reference_sequence sequence = reference_sequence_find(problem, b);
+        for (int64_t row = 0; row < target_rows(target, &sequence); row++) {
+            for (int64_t head = 0; head < target->heads; head++) {
+                store_row(target, b, row, head,
+                          values + ((target_first(target, &sequence) + row) * target->heads + head) * target->dim);
+            }
+        }
+    }
+    if (target->host->faulty && target->args->batch > 0) {
+        stray_writes(target);
+    }
+}
+
+static double *doubles(int64_t count)
+{
+    double *memory = calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+static void launch_forward(const struct host_device *host, const gdpa_args *args,
+                           const struct reference_problem *problem)
+{
+    double *o = doubles(reference_sizes_find(problem).o);
+    if (!reference_forward(problem, o, NULL)) {
+        abort();
+    }
+    struct target target = target_of(host, args, &args->o, false, host->spec.head_dim_v);
+    target_store(&target, problem, o);
+    free(o);
+}
+
+static void launch_backward(const struct host_device *host, const gdpa_args *args,
+                            const struct reference_problem *problem)
+{
+    struct reference_sizes sizes = reference_sizes_find(problem);
+    struct reference_gradients exact = {doubles(sizes.dq), doubles(sizes.dk), doubles(sizes.dv)};
+    struct reference_gradients none = {NULL, NULL, NULL};
+    if (!reference_backward(problem, exact, none, none)) {
+        abort();
+    }
+    struct target dq = target_of(host, args, &args->dq, false, host->spec.head_dim);
+    struct target dk = target_of(host, args, &args->dk, true, host->spec.head_dim);
+    struct target dv = target_of(host, args, &args->dv, true, host->spec.head_dim_v);
+    target_store(&dq, problem, exact.dq);
+    target_store(&dk, problem, exact.dk);
+    target_store(&dv, problem, exact.dv);
+    free(exact.dq);
+    free(exact.dk);
+    free(exact.dv);
 }
 
 static bool host_launch(void *self, const gdpa_args *args)
@@ -254,33 +343,14 @@ static bool host_launch(void *self, const gdpa_args *args)
             pause();
         }
     }
-    struct target target = {.host = host, .args = args, .dtype = args->o.dtype};
-    target.problem = (struct reference_problem){.spec = &host->spec, .args = args};
-    target.dim = host->spec.head_dim_v;
-    bool strided = (args->o.flags & GDPA_TENSOR_STRIDES) != 0;
-    target.stride_head = strided ? args->o.stride_head : target.dim;
-    target.stride_row = strided ? args->o.stride_row : args->heads_q * target.dim;
-    target.stride_batch = strided ? args->o.stride_batch : args->seqlen_q * target.stride_row;
     gdpa_spec spec = host->spec;
     gdpa_args read = *args;
     misread(fault, &spec, &read);
-    struct reference_problem problem = {.spec = &spec, .args = &read};
-    struct reference_sizes sizes = reference_sizes_find(&problem);
-    double *o = malloc(sizeof(double) * (size_t)(sizes.o > 0 ? sizes.o : 1));
-    if (o == NULL || !reference_forward(&problem, o, NULL)) {
-        abort();
-    }
-    for (int64_t b = 0; b < args->batch; b++) {
-        struct reference_sequence sequence = reference_sequence_find(&problem, b);
-        for (int64_t row = 0; row < sequence.rows_q; row++) {
-            for (int64_t head = 0; head < args->heads_q; head++) {
-                store_row(&target, b, row, head, o + ((sequence.first_q + row) * args->heads_q + head) * target.dim);
-            }
-        }
-    }
-    free(o);
-    if (host->faulty && args->batch > 0) {
-        stray_writes(&target);
+    struct reference_problem problem = {.spec = &spec, .args = &read, .d_out = read.dout};
+    if (host->spec.pass == GDPA_PASS_BACKWARD) {
+        launch_backward(host, args, &problem);
+    } else {
+        launch_forward(host, args, &problem);
     }
     return true;
 }

@@ -91,6 +91,7 @@ static void accumulate(int m, int n, int k, const double *a, const double *b, in
 struct side {
     double rows[TILE * MAX_DIM];
     double transposed[MAX_DIM * TILE];
+    double norms[TILE]; /* of the rows */
 };
 
 /* What one thread works in. */
@@ -102,6 +103,7 @@ struct scratch {
     double d_scores[2][TILE * TILE]; /* dS without its factors, likewise */
     double sums[2][TILE * MAX_DIM];
     double more_sums[2][TILE * MAX_DIM];
+    double allowed[TILE * MAX_DIM]; /* of dQ or dK, likewise */
 };
 
 static void side_load(const struct view *view, int64_t sequence, int64_t first, int64_t row, int count, int64_t head,
@@ -111,9 +113,13 @@ static void side_load(const struct view *view, int64_t sequence, int64_t first, 
     memset(side->rows, 0, sizeof(double) * TILE * (size_t)padded);
     for (int r = 0; r < count; r++) {
         int64_t at = base + (row + r) * view->stride_row;
+        double squares = 0;
         for (int c = 0; c < dim; c++) {
-            side->rows[r * padded + c] = dtype_load(view->dtype, view->data, at + c);
+            double element = dtype_load(view->dtype, view->data, at + c);
+            side->rows[r * padded + c] = element;
+            squares += element * element;
         }
+        side->norms[r] = sqrt(squares);
     }
     for (int c = 0; c < padded; c++) {
         for (int r = 0; r < TILE; r++) {
@@ -183,7 +189,35 @@ static struct pair_values pair_evaluate(const struct problem *problem, const str
 }
 
 /*
- * Fills probs and (backward) d_scores from the loaded sides; masked and unused pairs are 0. by_key: transposed, [key][row],
+ * Adds what a pair allows its element's row (by_key: of dQ, from k; else of dK, from q), without the factor scale. Few pairs are near a
+ * kink: the product of the norms, which is no smaller than the norm of the products, keeps the others out.
+ */
+static void pair_allow(const struct problem *problem, struct scratch *scratch, int r, int c, double dot, double d_prob,
+                       bool by_key)
+{
+    int32_t f = problem->activation.number;
+    double x = problem->scale * dot;
+    double norms = scratch->q.norms[r] * scratch->k.norms[c];
+    double most = fabs(problem->scale) * reference_window(problem->dim, norms * norms);
+    if (reference_jump(f, x, most, problem->parameter) == 0) {
+        return;
+    }
+    const double *q = scratch->q.rows + r * problem->padded;
+    const double *k = scratch->k.rows + c * problem->padded;
+    double squares = 0;
+    for (int d = 0; d < problem->dim; d++) {
+        squares += q[d] * k[d] * q[d] * k[d];
+    }
+    double window = fabs(problem->scale) * reference_window(problem->dim, squares);
+    double doubt = reference_jump(f, x, window, problem->parameter) * fabs(problem->out_scale * d_prob);
+    double *allowed = scratch->allowed + (by_key ? r : c) * problem->padded;
+    for (int d = 0; doubt > 0 && d < problem->dim; d++) {
+        allowed[d] += doubt * fabs((by_key ? k : q)[d]);
+    }
+}
+
+/*
+ * Fills probs and (backward) d_scores from the loaded sides, and adds to what is allowed; masked and unused pairs are 0. by_key: transposed, [key][row],
  * as a product that sums over keys wants it; else [row][key].
  */
 static void tile_evaluate(const struct problem *problem, const struct tile *tile, struct scratch *scratch,
@@ -204,6 +238,7 @@ static void tile_evaluate(const struct problem *problem, const struct tile *tile
     }
     int row_step = by_key ? 1 : TILE;
     int key_step = by_key ? TILE : 1;
+    bool jumps = backward && reference_has_jump(problem->activation.number, problem->parameter);
     for (int r = 0; r < tile->rows; r++) {
         int64_t first, last;
         reference_visible(problem->from, &tile->sequence, tile->i + r, &first, &last);
@@ -216,6 +251,9 @@ static void tile_evaluate(const struct problem *problem, const struct tile *tile
             for (int e = 0; e < (eager ? 2 : 1); e++) {
                 scratch->probs[e][r * row_step + c * key_step] = values.p[e];
                 scratch->d_scores[e][r * row_step + c * key_step] = values.d_s[e];
+            }
+            if (jumps) {
+                pair_allow(problem, scratch, r, c, dot, d_prob, by_key);
             }
         }
     }
@@ -278,6 +316,7 @@ static void clear_sums(struct scratch *scratch, int padded, int more_padded)
         memset(scratch->sums[e], 0, sizeof(double) * TILE * (size_t)padded);
         memset(scratch->more_sums[e], 0, sizeof(double) * TILE * (size_t)more_padded);
     }
+    memset(scratch->allowed, 0, sizeof scratch->allowed);
 }
 
 /* O of a block: scratch->sums without out_scale. */
@@ -369,7 +408,7 @@ struct job {
     bool packed_blocks;      /* results go to o by block number, not by place in the tensor */
     bool eager;
     double *o[2];
-    struct reference_gradients gradients[2];
+    struct reference_gradients gradients[2], allowed;
 };
 
 /* Runs work over the blocks with scratch for each thread. */
@@ -418,12 +457,21 @@ static void work_backward_q(int64_t item, int thread, void *user)
     block_backward_q(problem, block, job->eager, scratch);
     struct reference_sequence sequence = reference_sequence_find(problem->from, block->sequence);
     int64_t at = ((sequence.first_q + block->first_row) * problem->heads_q + block->head) * problem->dim;
+    int64_t step = problem->heads_q * problem->dim;
+    if (job->packed_blocks) {
+        at = item * REFERENCE_BLOCK_ROWS * problem->dim;
+        step = problem->dim;
+    }
     for (int e = 0; e < 2; e++) {
         if (job->gradients[e].dq) {
             int32_t round_to = e ? problem->out_dtype : 0;
             store_rows(scratch->sums[e], (int)block->rows, problem->dim, problem->padded, problem->scale, round_to,
-                       job->gradients[e].dq + at, problem->heads_q * problem->dim);
+                       job->gradients[e].dq + at, step);
         }
+    }
+    if (job->allowed.dq) {
+        store_rows(scratch->allowed, (int)block->rows, problem->dim, problem->padded, fabs(problem->scale), 0,
+                   job->allowed.dq + at, step);
     }
 }
 
@@ -437,6 +485,10 @@ static void work_backward_k(int64_t item, int thread, void *user)
     struct reference_sequence sequence = reference_sequence_find(problem->from, block->sequence);
     int64_t heads_k = problem->from->args->heads_k;
     int64_t at = (sequence.first_k + block->first_row) * heads_k + block->head;
+    if (job->packed_blocks) {
+        at = item * REFERENCE_BLOCK_ROWS;
+        heads_k = 1;
+    }
     for (int e = 0; e < 2; e++) {
         int32_t round_to = e ? problem->out_dtype : 0;
         if (job->gradients[e].dv) {
@@ -447,6 +499,10 @@ static void work_backward_k(int64_t item, int thread, void *user)
             store_rows(scratch->more_sums[e], (int)block->rows, problem->dim, problem->padded, problem->scale, round_to,
                        job->gradients[e].dk + at * problem->dim, heads_k * problem->dim);
         }
+    }
+    if (job->allowed.dk) {
+        store_rows(scratch->allowed, (int)block->rows, problem->dim, problem->padded, fabs(problem->scale), 0,
+                   job->allowed.dk + at * problem->dim, heads_k * problem->dim);
     }
 }
 
@@ -497,18 +553,33 @@ static bool backward_half(const struct reference_problem *problem, bool of_keys,
     return done;
 }
 
-bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
-                        struct reference_gradients eager)
+/* Everything of a backward but the blocks. */
+static struct job job_backward(const struct reference_problem *problem, struct reference_gradients exact,
+                               struct reference_gradients eager, struct reference_gradients allowed)
 {
     struct job job = job_make(problem);
     job.gradients[0] = exact;
     job.gradients[1] = eager;
+    job.allowed = allowed;
     job.eager = eager.dq || eager.dk || eager.dv;
-    if ((exact.dq || eager.dq) && !backward_half(problem, false, &job)) {
-        return false;
-    }
-    if ((exact.dk || exact.dv || eager.dk || eager.dv) && !backward_half(problem, true, &job)) {
-        return false;
-    }
-    return true;
+    return job;
+}
+
+bool reference_backward_blocks(const struct reference_problem *problem, bool of_keys,
+                               const struct reference_block *blocks, int64_t count, struct reference_gradients exact,
+                               struct reference_gradients eager, struct reference_gradients allowed)
+{
+    struct job job = job_backward(problem, exact, eager, allowed);
+    job.blocks = blocks;
+    job.packed_blocks = true;
+    return job_run(&job, count, of_keys ? work_backward_k : work_backward_q);
+}
+
+bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
+                        struct reference_gradients eager, struct reference_gradients allowed)
+{
+    struct job job = job_backward(problem, exact, eager, allowed);
+    bool wants_q = exact.dq || eager.dq || allowed.dq;
+    bool wants_k = exact.dk || exact.dv || eager.dk || eager.dv || allowed.dk;
+    return (!wants_q || backward_half(problem, false, &job)) && (!wants_k || backward_half(problem, true, &job));
 }

@@ -13,6 +13,14 @@
  * type. Its distance from the exact result is the yardstick of the accuracy rule (tests/support/compare.h). The f and f'
  * of an activation of kind APPROX are moved by their stated bound in it, up or down at random.
  *
+ * Where f' jumps (relu at 0), a score that is as near as fp32 sums of products may be wrong can fall on either side of the kink in a
+ * correct kernel, and then a whole dP times k is or is not in dq. The third result, "allowed", is what such pairs may add to the error of
+ * each element of dq and dk:
+ *
+ *     sum over pairs with |S - kink| < window of |jump of f'| |scale out_scale| |dP| |element of k or q|
+ *
+ * It is 0 in nearly all elements, and in all of an activation without a jump.
+ *
  * Results are packed arrays [rows][heads][dimension] over all rows of the tensor; rows outside every sequence are left
  * untouched:
  *     o    [batch * seqlen_q or total_q][heads_q][head_dim_v]      dk   [batch * seqlen_k or total_k][heads_k][head_dim]
@@ -53,6 +61,10 @@ struct reference_sizes reference_sizes_find(const struct reference_problem *prob
 void reference_visible(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t i,
                        int64_t *first, int64_t *last);
 
+/* The queries [*first, *last) of its own sequence that see key j; *first >= *last when there is none. */
+void reference_seeing(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t j,
+                      int64_t *first, int64_t *last);
+
 /* Pairs of query and key that are visible, over all sequences and query heads. */
 int64_t reference_visible_pairs(const struct reference_problem *problem);
 
@@ -76,15 +88,38 @@ bool reference_blocks_list(const struct reference_problem *problem, struct refer
 bool reference_forward_blocks(const struct reference_problem *problem, const struct reference_block *blocks,
                               int64_t count, double *o, double *eager_o);
 
-/* The three gradients; each exact and eager array may be NULL. */
+/* The three gradients; each array may be NULL. There is no allowance for dv: f itself does not jump. */
 struct reference_gradients {
     double *dq, *dk, *dv;
 };
 bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
-                        struct reference_gradients eager);
+                        struct reference_gradients eager, struct reference_gradients allowed);
+
+/* Blocks of the key side: rows are keys, and heads those of k and v. */
+bool reference_key_blocks_list(const struct reference_problem *problem, struct reference_block **blocks,
+                               int64_t *count);
+
+/*
+ * dQ of some blocks (of_keys false), or dK and dV of some blocks of keys. Block n goes to dq[n * REFERENCE_BLOCK_ROWS * head_dim ...] and
+ * likewise, packed [rows][dimension].
+ */
+bool reference_backward_blocks(const struct reference_problem *problem, bool of_keys,
+                               const struct reference_block *blocks, int64_t count, struct reference_gradients exact,
+                               struct reference_gradients eager, struct reference_gradients allowed);
 
 /* f and f' by number (gdpa_activation); parameter as in activation_param. NaN for a number that is none. */
 double reference_activation(int32_t activation, double x, double parameter);
 double reference_derivative(int32_t activation, double x, double parameter);
+
+/* By how much f' jumps at the kinks that are nearer to x than window (and the fp32 rounding of x there); 0 when there is none. */
+double reference_jump(int32_t activation, double x, double window, double parameter);
+bool reference_has_jump(int32_t activation, double parameter);
+
+/*
+ * How far an fp32 sum of `dim` products may be off, in any order and with the truncation of tensor cores, for products whose squares add up to
+ * `squares`. The sums behind a score walk at random, so that this is 2^-24 sqrt(dim) of the norm of the products, times 8 for the largest of
+ * millions; the worst case, dim times the sum of their magnitudes, is ten times as far and never seen (tests/tools/test_reference_kinks.c).
+ */
+double reference_window(int dim, double squares);
 
 #endif

@@ -4,6 +4,7 @@
  * Written so that nothing cancels or overflows on the way: the small tails of gelu and silu are right to the last bits.
  */
 #include <math.h>
+#include <stddef.h>
 
 #include "tests/support/reference.h"
 
@@ -118,4 +119,37 @@ double reference_derivative(int32_t activation, double x, double parameter)
     default:
         return (double)NAN;
     }
+}
+
+/* Where derivatives jump. By how much, reference_derivative says: an elu with parameter 1 does not jump at all. */
+static const struct {
+    int32_t activation;
+    double at;
+} kinks[] = {
+    {GDPA_ACTIVATION_RELU, 0},       {GDPA_ACTIVATION_LEAKY_RELU, 0}, {GDPA_ACTIVATION_ELU, 0},
+    {GDPA_ACTIVATION_HARDSWISH, -3}, {GDPA_ACTIVATION_HARDSWISH, 3},
+};
+
+double reference_jump(int32_t activation, double x, double window, double parameter)
+{
+    double jump = 0;
+    for (size_t i = 0; i < sizeof kinks / sizeof kinks[0]; i++) {
+        double at = kinks[i].at;
+        /* A score near 3 was rounded to fp32 there, after the product with the scale and once more before it. */
+        if (kinks[i].activation == activation && fabs(x - at) < window + 0x1p-23 * fabs(at)) {
+            jump += fabs(reference_derivative(activation, nextafter(at, (double)INFINITY), parameter) -
+                         reference_derivative(activation, nextafter(at, -(double)INFINITY), parameter));
+        }
+    }
+    return jump;
+}
+
+bool reference_has_jump(int32_t activation, double parameter)
+{
+    return reference_jump(activation, 0, (double)INFINITY, parameter) > 0;
+}
+
+double reference_window(int dim, double squares)
+{
+    return 8 * 0x1p-24 * sqrt(dim * squares);
 }

@@ -135,6 +135,32 @@ void reference_visible(const struct reference_problem *problem, const struct ref
     }
 }
 
+/* The first query, from 0 to rows_q, whose range of keys ends (or, else, begins) behind key j: both ends only move forward. */
+static int64_t query_behind(const struct reference_problem *problem, const struct reference_sequence *sequence,
+                            int64_t j, bool ends)
+{
+    int64_t low = 0;
+    int64_t high = sequence->rows_q;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        int64_t first, last;
+        reference_visible(problem, sequence, middle, &first, &last);
+        if ((ends ? last : first) > j) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+void reference_seeing(const struct reference_problem *problem, const struct reference_sequence *sequence, int64_t j,
+                      int64_t *first, int64_t *last)
+{
+    *first = query_behind(problem, sequence, j, true);
+    *last = query_behind(problem, sequence, j, false);
+}
+
 int64_t reference_visible_pairs(const struct reference_problem *problem)
 {
     int64_t pairs = 0;
@@ -183,4 +209,9 @@ bool problem_blocks_list(const struct reference_problem *problem, bool of_keys, 
 bool reference_blocks_list(const struct reference_problem *problem, struct reference_block **blocks, int64_t *count)
 {
     return problem_blocks_list(problem, false, blocks, count);
+}
+
+bool reference_key_blocks_list(const struct reference_problem *problem, struct reference_block **blocks, int64_t *count)
+{
+    return problem_blocks_list(problem, true, blocks, count);
 }

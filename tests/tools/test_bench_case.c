@@ -157,6 +157,11 @@ static void useful_flops_and_bytes_are_counted_exactly(void **state)
         {"fwd/dense/d8/q4/k10/h1/b1/bf16/relu/causal", (7 + 8 + 9 + 10) * 32.0, 2.0 * (4 + 10 + 10 + 4) * 8},
         {"fwd/dense/d8/q4/k10/h1/b1/bf16/relu/causal/top_left", (1 + 2 + 3 + 4) * 32.0, 2.0 * 28 * 8},
         {"fwd/dense/d8/q10/k10/h1/b1/bf16/relu/w1,1/outfp32", 28.0 * 32, 3.0 * 80 * 2 + 80 * 4},
+        /* 2 (3 D + 2 Dv), 2.5 times the forward where they are equal; q, k, v and dout read, dq, dk and dv written */
+        {"bwd/dense/d128/q64/k32/h2/b3/bf16/relu", 2.5 * 3 * 2 * 64 * 32 * 512,
+         3.0 * 2 * (2 * (64 + 32 + 32) + 64) * 128 * 2},
+        {"bwd/dense/d64x128/q10/k10/h1/b1/bf16/relu/outfp32", 100.0 * 2 * (3 * 64 + 2 * 128),
+         (2.0 + 4) * (10 * 64 + 10 * 64 + 10 * 128) + 2 * 10 * 128},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bench_shape shape = shape_of(cases[i].name);

@@ -54,6 +54,43 @@ static void errors_up_to_the_bound_hold_and_larger_ones_do_not(void **state)
     }
 }
 
+/* One element may be off by its allowance more, and no other element by anything. */
+static void an_allowance_is_that_of_its_element_alone(void **state)
+{
+    (void)state;
+    static const double bound = 0.75 + 0x1p-7;
+    static const struct {
+        double allowance, error, elsewhere;
+        bool holds;
+        int allowed, excused;
+    } cases[] = {
+        {0, bound, 0, true, 0, 0},
+        {0, 2, 0, false, 0, 0},
+        {1.5, 0, 0, true, 1, 0},
+        {1.5, -bound, 0, true, 1, 0},
+        {1.5, 1.5 + bound, 0, true, 1, 1},
+        {1.5, -1.5 - bound, 0, true, 1, 1},
+        {1.5, 1.5 + bound + 0x1p-20, 0, false, 1, 1},
+        {1.5, 0, 2, false, 1, 0},
+        {1.5, 2, 2, false, 1, 1},
+        {1.5, (double)NAN, 0, false, 1, 1},
+        {(double)INFINITY, 2, 0, false, 1, 1},
+        {(double)NAN, 2, 0, false, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct compare compare;
+        compare_init(&compare, GDPA_DTYPE_BF16, 3);
+        for (int n = 0; n < COMPARE_POOL_BELOW; n++) {
+            double error = n == 99 ? cases[i].error : n == 500 ? cases[i].elsewhere : 0;
+            compare_add_allowed(&compare, 1 + error, 1, 1.25, n == 99 ? cases[i].allowance : 0, nowhere);
+        }
+        compare_finish(&compare);
+        assert_int_equal(compare_holds(&compare), cases[i].holds);
+        assert_int_equal(compare.allowed, cases[i].allowed);
+        assert_int_equal(compare.excused, cases[i].excused);
+    }
+}
+
 static void an_element_that_is_not_finite_fails(void **state)
 {
     (void)state;
@@ -200,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_up_to_the_bound_hold_and_larger_ones_do_not),
+        cmocka_unit_test(an_allowance_is_that_of_its_element_alone),
         cmocka_unit_test(an_element_that_is_not_finite_fails),
         cmocka_unit_test(a_zero_must_be_plus_zero),
         cmocka_unit_test(expectations_that_do_not_fit_the_type_are_no_test),

@@ -126,9 +126,8 @@ static void default_has_every_value_of_every_option(void **state)
             continue; /* that of the machine */
         }
         for (size_t v = 0; (value = spec_word_value(word, v, NULL)) != NULL; v++) {
-            bool backward = strcmp(word->name, "pass") == 0 && strcmp(value, "bwd") == 0;
             bool of_one_arch = strcmp(word->name, "family") == 0 && strncmp(value, "sm", 2) == 0; /* auto finds it */
-            if (!backward && !of_one_arch && !number_met(collected, word, number_of(word, value))) {
+            if (!of_one_arch && !number_met(collected, word, number_of(word, value))) {
                 fail_msg("no kernel has %s=%s", word->name, value);
             }
         }
@@ -201,8 +200,9 @@ static const struct {
     const char *option;
     int factor;
 } paired[] = {
-    {"activation=", 0},   {"head_dim=", 1}, {"head_dim_v=", 1}, {"causal", 2}, {"align=", 2},     {"window_left=", 2},
-    {"window_right=", 2}, {"layout_q=", 3}, {"layout_k=", 3},   {"dtype=", 4}, {"out_dtype=", 4}, {"unaligned", 5},
+    {"activation=", 0},  {"head_dim=", 1},     {"head_dim_v=", 1},   {"causal", 2},    {"align=", 2},
+    {"window_left=", 2}, {"window_right=", 2}, {"layout_q=", 3},     {"layout_k=", 3}, {"dtype=", 4},
+    {"out_dtype=", 4},   {"unaligned", 5},     {"deterministic", 6}, /* the last one */
 };
 enum { PAIRED = sizeof paired / sizeof *paired };
 
@@ -223,19 +223,18 @@ static void assert_pairs(char values[PAIRED][MOST_KERNELS][48], size_t count, in
     }
 }
 
-static void default_has_every_pair_of_values(void **state)
+static void has_every_pair_of_values(const char *matrix, int options)
 {
-    (void)state;
-    struct collected *collected = collect("default", NULL);
+    struct collected *collected = collect(matrix, NULL);
     char(*values)[MOST_KERNELS][48] = calloc(PAIRED, sizeof *values);
     assert_non_null(values);
-    for (int option = 0; option < PAIRED; option++) {
+    for (int option = 0; option < options; option++) {
         for (size_t i = 0; i < collected->count; i++) {
             value_in(collected->texts[i], paired[option].option, values[option][i], sizeof values[option][i]);
         }
     }
-    for (int left = 0; left < PAIRED; left++) {
-        for (int right = left + 1; right < PAIRED; right++) {
+    for (int left = 0; left < options; left++) {
+        for (int right = left + 1; right < options; right++) {
             if (paired[left].factor != paired[right].factor) {
                 assert_pairs(values, collected->count, left, right);
             }
@@ -245,12 +244,56 @@ static void default_has_every_pair_of_values(void **state)
     collected_free(collected);
 }
 
+static void default_has_every_pair_of_values(void **state)
+{
+    (void)state;
+    has_every_pair_of_values("default", PAIRED - 1); /* without `deterministic`, which has no effect on a forward */
+}
+
+static void backward_has_every_pair_of_values(void **state)
+{
+    (void)state;
+    has_every_pair_of_values("backward", PAIRED);
+}
+
+/* The backward's share of `default` is smaller, but lacks nothing. */
+static void default_has_every_value_of_the_backward(void **state)
+{
+    (void)state;
+    struct collected *collected = collect("default", NULL);
+    bool activations[18] = {false}, dims[257] = {false}, layouts[3][3] = {{false}}, deterministic[2] = {false};
+    bool unaligned[2] = {false}, types[3][4] = {{false}}, masked[2] = {false};
+    for (size_t i = 0; i < collected->count; i++) {
+        const gdpa_spec *spec = &collected->specs[i];
+        if (spec->pass != GDPA_PASS_BACKWARD) {
+            continue;
+        }
+        activations[spec->activation] = true;
+        dims[spec->head_dim] = true;
+        layouts[spec->layout_q != 0 ? spec->layout_q : 1][spec->layout_k != 0 ? spec->layout_k : 1] = true;
+        deterministic[spec->deterministic] = true;
+        unaligned[spec->unaligned] = true;
+        types[spec->dtype][spec->out_dtype != 0 ? spec->out_dtype : spec->dtype] = true;
+        masked[spec->causal] = true;
+    }
+    for (int a = 1; a <= 17; a++) {
+        assert_true(activations[a]);
+    }
+    assert_true(dims[8] && dims[32] && dims[40] && dims[64] && dims[96] && dims[120] && dims[128] && dims[192] &&
+                dims[256]);
+    assert_true(layouts[1][1] && layouts[1][2] && layouts[2][1] && layouts[2][2]);
+    assert_true(deterministic[0] && deterministic[1] && unaligned[0] && unaligned[1] && masked[0] && masked[1]);
+    assert_true(types[1][1] && types[1][2] && types[1][3] && types[2][1] && types[2][2] && types[2][3]);
+    collected_free(collected);
+}
+
 static void sizes_are_what_a_run_can_afford(void **state)
 {
     (void)state;
     assert_in_range(matrix_count("default"), 150, MOST_KERNELS);
-    assert_in_range(matrix_count("small"), 20, 30);
-    assert_in_range(matrix_count("tiny"), 4, 8);
+    assert_in_range(matrix_count("small"), 20, 40);
+    assert_in_range(matrix_count("tiny"), 4, 10);
+    assert_in_range(matrix_count("backward"), 150, MOST_KERNELS);
     assert_in_range(matrix_count("public"), 1, 4);
     assert_int_equal(matrix_count("none"), 0);
 }
@@ -375,7 +418,8 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     assert_false(matrix_specs("defaults", NULL, stop_at_third, &seen));
     matrix_unknown("defaults", why, sizeof why);
     assert_string_equal(
-        why, "unknown matrix defaults (did you mean default?); known are default, portable, small, tiny, public");
+        why,
+        "unknown matrix defaults (did you mean default?); known are default, portable, backward, small, tiny, public");
 }
 
 int main(void)
@@ -387,6 +431,8 @@ int main(void)
         cmocka_unit_test(default_has_every_head_dimension_asked_for),
         cmocka_unit_test(default_has_every_kind_of_mask),
         cmocka_unit_test(default_has_every_pair_of_values),
+        cmocka_unit_test(backward_has_every_pair_of_values),
+        cmocka_unit_test(default_has_every_value_of_the_backward),
         cmocka_unit_test(sizes_are_what_a_run_can_afford),
         cmocka_unit_test(portable_is_default_with_another_family),
         cmocka_unit_test(small_has_every_activation_and_both_layouts),

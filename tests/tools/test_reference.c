@@ -16,6 +16,8 @@
 #include "tests/support/reference.h"
 #include "tests/support/reference_fixture.h"
 
+static const struct reference_gradients none = {NULL, NULL, NULL};
+
 static const struct {
     int number;
     const char *name;
@@ -153,8 +155,8 @@ static void every_mask_layout_and_stride_agrees_with_plain_loops(void **state)
         struct fixture_results expected = fixture_results_allocate(&sizes), found = fixture_results_allocate(&sizes);
         plain_compute(&fixture, &fixture_variants[n], &expected);
         assert_true(reference_forward(&fixture.problem, found.o, NULL));
-        struct reference_gradients exact = {found.dq, found.dk, found.dv}, none = {NULL, NULL, NULL};
-        assert_true(reference_backward(&fixture.problem, exact, none));
+        struct reference_gradients exact = {found.dq, found.dk, found.dv};
+        assert_true(reference_backward(&fixture.problem, exact, none, none));
         assert_near(found.o, expected.o, sizes.o, "o", fixture_variants[n].name);
         assert_near(found.dq, expected.dq, sizes.dq, "dq", fixture_variants[n].name);
         assert_near(found.dk, expected.dk, sizes.dk, "dk", fixture_variants[n].name);
@@ -215,7 +217,7 @@ static void a_row_without_keys_is_plus_zero(void **state)
     struct fixture_results exact = fixture_results_allocate(&sizes), eager = fixture_results_allocate(&sizes);
     assert_true(reference_forward(&fixture.problem, exact.o, eager.o));
     struct reference_gradients gradients = {exact.dq, exact.dk, exact.dv}, rounded = {eager.dq, eager.dk, eager.dv};
-    assert_true(reference_backward(&fixture.problem, gradients, rounded));
+    assert_true(reference_backward(&fixture.problem, gradients, rounded, none));
     for (int c = 0; c < 3 * DIM_V; c++) {
         assert_true(exact.o[c] == 0 && !signbit(exact.o[c]) && eager.o[c] == 0 && !signbit(eager.o[c]));
     }
@@ -266,7 +268,7 @@ static void eager_results_are_near_the_exact_ones_and_not_the_same(void **state)
         struct fixture_results exact = fixture_results_allocate(&sizes), eager = fixture_results_allocate(&sizes);
         assert_true(reference_forward(&fixture.problem, exact.o, eager.o));
         struct reference_gradients gradients = {exact.dq, exact.dk, exact.dv}, rounded = {eager.dq, eager.dk, eager.dv};
-        assert_true(reference_backward(&fixture.problem, gradients, rounded));
+        assert_true(reference_backward(&fixture.problem, gradients, rounded, none));
         const double *pairs[4][2] = {
             {exact.o, eager.o}, {exact.dq, eager.dq}, {exact.dk, eager.dk}, {exact.dv, eager.dv}};
         const int64_t counts[4] = {sizes.o, sizes.dq, sizes.dk, sizes.dv};
@@ -362,10 +364,10 @@ static void empty_problems_are_done_at_once(void **state)
     struct fixture fixture;
     fixture_make(&fixture, &fixture_variants[10], GDPA_ACTIVATION_RELU, GDPA_DTYPE_BF16);
     fixture.args.batch = 0;
-    struct reference_gradients none = {NULL, NULL, NULL};
     double nothing = 7;
     assert_true(reference_forward(&fixture.problem, &nothing, &nothing));
-    assert_true(reference_backward(&fixture.problem, (struct reference_gradients){&nothing, &nothing, &nothing}, none));
+    assert_true(
+        reference_backward(&fixture.problem, (struct reference_gradients){&nothing, &nothing, &nothing}, none, none));
     assert_true(nothing == 7);
     fixture_free(&fixture);
 }

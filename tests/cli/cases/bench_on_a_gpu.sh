@@ -5,7 +5,7 @@ export GDPAJIT_LIBCUDA
 fields() {
     sed 's/"\(tflops\|first_tflops\|ms\|spread\|copy_gbps\)":[0-9.e-]*/"\1":N/g; s/"\(date\|version\)":"[-0-9.]*"/"\1":"X"/g' "$1"
 }
-gdpa-jit bench --case fwd/dense/d64/q128/k64/h4x2/b1/fp16/relu/causal --case bwd/dense/d64/q8/k8/h1/b1/relu \
+gdpa-jit bench --case fwd/dense/d64/q128/k64/h4x2/b1/fp16/relu/causal --case bwd/dense/d64/q8/k8/h1/b1/relu --case fwd/dense/d4/q8/k8/h1/b1/relu \
     --case fwd/jagged/d64/q100/k32/h1/b4/bf16/silu/fill0.5/portable --seconds 0 --record record.jsonl --no-cublas \
     --json >out.txt 2>err.txt
 echo "code $?"

@@ -68,13 +68,13 @@ __device__ inline void section_load(const copies_params &params, uint32_t *outpu
         prefetch_tensormap(map);
         mbarrier_arrive_expect_tx(barrier, bytes);
         if (dimensions == 2) {
-            cp_async_bulk_tensor_2d_load(shared, map, barrier, -3, 5);
+            cp_async_bulk_tensor_2d_load(shared, map, barrier, -8, 5);
         } else if (dimensions == 3) {
             cp_async_bulk_tensor_3d_load(shared, map, barrier, 8, -1, 2);
         } else if (dimensions == 4) {
             cp_async_bulk_tensor_4d_load(shared, map, barrier, 0, 6, 1, -1);
         } else {
-            cp_async_bulk_tensor_5d_load(shared, map, barrier, 4, 0, 1, 0, 1);
+            cp_async_bulk_tensor_5d_load(shared, map, barrier, 8, 0, 1, 0, 1);
         }
     }
     mbarrier_wait_parity(barrier, 0);

@@ -1,0 +1,61 @@
+/*
+ * The one-call backward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed.
+ */
+#include "runtime/kernel.h"
+#include "runtime/launch_checks.h"
+
+#include <string.h>
+
+/* The spec to use, *own: that of the caller, made a backward one, and unaligned where the tensors need it. */
+static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
+{
+    *own = (gdpa_spec)GDPA_SPEC_INIT;
+    if (spec->size == sizeof *own) {
+        *own = *spec;
+    } else { /* one of another version: checked, then what is known of it, before a default pass would become fwd */
+        struct sbuf why;
+        gdpa_spec normalised;
+        sbuf_init(&why, WHY_LIMIT);
+        const gdpa_status status = spec_normalise(spec, true, &normalised, &why);
+        if (status != GDPA_OK) {
+            error_set_why(status, &why);
+        }
+        sbuf_deinit(&why);
+        TRY(status);
+        memcpy(own, spec, spec->size < sizeof *own ? spec->size : sizeof *own);
+        own->size = sizeof *own;
+    }
+    FAIL_IF(own->pass == GDPA_PASS_FORWARD, GDPA_E_ARGUMENT,
+            "pass is fwd; gdpa_backward runs backward kernels: leave pass out, or set it to bwd");
+    own->pass = own->pass == GDPA_PASS_DEFAULT ? GDPA_PASS_BACKWARD : own->pass;
+    own->unaligned = own->unaligned != 0 || args_are_unaligned(own, args);
+    return GDPA_OK;
+}
+
+static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream,
+                              gdpa_kernel **kernel)
+{
+    FAIL_IF(ctx == NULL || spec == NULL || args == NULL, GDPA_E_ARGUMENT, "%s is NULL",
+            ctx == NULL    ? "ctx"
+            : spec == NULL ? "spec"
+                           : "args");
+    gdpa_spec own;
+    TRY(spec_for_tensors(spec, args, &own));
+    return kernel_borrow(ctx, &own, stream, kernel);
+}
+
+gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
+                          size_t workspace_bytes, struct CUstream_st *stream)
+{
+    gdpa_kernel *kernel = NULL;
+    TRY(kernel_for(ctx, spec, args, stream, &kernel));
+    return gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
+}
+
+gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, size_t *bytes)
+{
+    FAIL_IF(bytes == NULL, GDPA_E_ARGUMENT, "bytes is NULL");
+    gdpa_kernel *kernel = NULL;
+    TRY(kernel_for(ctx, spec, args, NULL, &kernel));
+    return gdpa_workspace_size(kernel, args, bytes);
+}

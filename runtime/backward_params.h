@@ -1,0 +1,38 @@
+/*
+ * Arguments -> kernel parameters, grids and workspace of a backward. No driver in here: the emulator and the tests use it as the launch
+ * does.
+ */
+#ifndef GDPA_RUNTIME_BACKWARD_PARAMS_H
+#define GDPA_RUNTIME_BACKWARD_PARAMS_H
+
+#include "gen/plan.h"
+#include "runtime/tensor_box.h"
+#include "templates/params.h"
+
+struct backward_grid {
+    uint32_t x; /* blocks; 0: the kernel is not launched */
+    uint32_t y;
+    uint32_t block; /* threads */
+    uint32_t smem;  /* dynamic bytes */
+};
+
+struct backward_shape {
+    struct gdpa_bwd_params params; /* without dq_sum, which is the workspace when that has any bytes */
+    struct backward_grid main;     /* dK, dV and, but in a deterministic kernel, dQ or its sums */
+    struct backward_grid second;   /* dQ from the sums, or from scratch */
+    size_t workspace;              /* bytes, to be filled with zeros first */
+    bool persistent;               /* blocks of the main kernel loop over its tiles */
+    bool boxed;                    /* the main kernel takes a gdpa_bwd_sm90_params, with the tensor maps of the boxes */
+    struct tensor_box boxes[BACKWARD_BOX_COUNT];
+    bool second_boxed; /* the second kernel too, with boxes of its own; its blocks loop over its tiles */
+    struct tensor_box second_boxes[BACKWARD_BOX_COUNT];
+};
+
+/* Checks every argument against the spec (spec.md section 6) and fills *shape; untouched on failure. Sets the last error. */
+gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel_plan *plan, const gdpa_args *args,
+                                struct backward_shape *shape);
+
+/* The grids of persistent kernels on a device with so many multiprocessors. Does nothing to other kernels. */
+void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors);
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * The producer side of the Hopper backward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs them.
+ *
+ * A tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' numbers, perhaps NaN, and 0 * NaN is
+ * not 0. Such a tile completes another barrier first (raw); the repair warp zeroes the rows and passes it on. With zeros in all
+ * four operands, pairs beyond the end of a sequence add exactly nothing, and need no mask.
+ */
+#ifndef GDPA_BWD_PRODUCER_SM90_CUH
+#define GDPA_BWD_PRODUCER_SM90_CUH
+
+#include "bwd_work_sm90.cuh"
+#include "config_default.cuh"
+#include "gradient.cuh"
+#include "gradient_tiles.cuh"
+#include "mask_queries.cuh"
+#include "ptx/fence.cuh"
+#include "ptx/special_registers.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/warp.cuh"
+#include "ring.cuh"
+#include "sequence.cuh"
+
+/* All chunks of a tile, by one thread. */
+template <int kChunks, int kChunkBytes>
+__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
+                                int32_t batch)
+{
+    mbarrier_arrive_expect_tx(barrier, kChunks * kChunkBytes);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
+    }
+}
+
+/* Whether a tile of kRows rows from `row` on holds rows in memory that are not of the sequence. */
+template <int kRows> __device__ inline bool reaches_beyond(int32_t row, int32_t length, bool others_follow)
+{
+    return others_follow && row > length - kRows;
+}
+
+/* Of keys; a tile without any, whose only work is to write zeros to dq, is not copied but zeroed. */
+__device__ inline bool keys_need_repair(const gdpa_bwd_params &params, int32_t first_key, int32_t length)
+{
+    return length == 0 || reaches_beyond<kBlockN>(first_key, length, params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
+}
+
+__device__ inline bool others_follow_queries(const gdpa_bwd_params &params)
+{
+    return params.cu_seqlens_q != nullptr || params.seqused_q != nullptr;
+}
+
+/* Whether a block has all keys of a sequence and writes its dQ. */
+__device__ inline bool writes_queries(const gdpa_bwd_params &params)
+{
+    return kSumsQueries && params.dq != nullptr && params.dq_sum == nullptr;
+}
+
+struct Producer {
+    Shared shared;
+    const gdpa_bwd_sm90_params *params;
+    uint32_t tile = 0; // of keys, counted
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kOutputStages> output_place;
+
+    /* Writes the message of a key tile. False: there is no such tile. Called by the whole warp. */
+    __device__ bool assign(int64_t number, QueryTiles &queries) const
+    {
+        const gdpa_bwd_params &common = params->common;
+        const GradientTile place = find_key_tile(common, number);
+        if (place.batch < 0) {
+            return false;
+        }
+        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        const bool direct = writes_queries(common);
+        if (place.first_row >= k.length && !direct) {
+            return false;
+        }
+        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
+        const int32_t first_key = static_cast<int32_t>(place.first_row);
+        const int32_t keys_left = k.length - first_key;
+        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
+        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, q.length, k.length);
+        if (direct) { // rows that see no key get their zeros here, too
+            range = {0, q.length};
+        }
+        queries.first = range.begin / kBlockM;
+        queries.end = (range.end + kBlockM - 1) / kBlockM;
+        queries.start = queries.first;
+        if (queries.count() > 0) {
+            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM % static_cast<uint32_t>(queries.count()));
+        }
+        if (tid_x() == 0) {
+            const uint32_t work = shared.work(tile);
+            const int64_t key_row = k.first_row + first_key;
+            st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
+                                                   place.head * common.dk_stride_head);
+            st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
+                                                   place.head * common.dv_stride_head);
+            st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
+            write_word(work + kWorkFirstKey, first_key);
+            write_word(work + kWorkValidKeys, valid_keys);
+            write_word(work + kWorkLengthQ, q.length);
+            write_word(work + kWorkLengthK, k.length);
+            write_word(work + kWorkFirstTile, queries.first);
+            write_word(work + kWorkEndTile, queries.end);
+            write_word(work + kWorkStartTile, queries.start);
+            write_word(work + kWorkHeadK, place.head);
+            write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
+            write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
+            write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
+            write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
+        }
+        return true;
+    }
+
+    /* By one thread: K or V of the tile, once its readers are done with the one before. */
+    template <int kChunks>
+    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers) const
+    {
+        const uint32_t work = shared.work(tile);
+        mbarrier_wait_parity(barriers.empty, tile % 2 ^ 1);
+        const int32_t row = read_word(work + kWorkFirstKey);
+        const int32_t length = read_word(work + kWorkLengthK);
+        const bool raw = keys_need_repair(params->common, row, length);
+        if (length == 0) {
+            mbarrier_arrive(barriers.raw);
+            return;
+        }
+        load_box<kChunks, kKeyChunkBytes>(to, map, raw ? barriers.raw : barriers.full, read_word(work + kWorkRowK) + row,
+                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+    }
+
+    /* By one thread: where the dQ of a step goes. */
+    __device__ void write_note(int32_t head, int32_t query_tile) const
+    {
+        const gdpa_bwd_params &common = params->common;
+        const uint32_t work = shared.work(tile);
+        const int64_t batch = read_word(work + kWorkBatchQ);
+        const int64_t row = static_cast<int64_t>(read_word(work + kWorkRowQ)) + query_tile * kBlockM;
+        int64_t offset = batch * common.dq_stride_batch + row * common.dq_stride_row + head * common.dq_stride_head;
+        if (common.dq_sum != nullptr) {
+            const int64_t block = ld_shared_b64(work + kWorkSumBlock) + query_tile * (kBlockM / 16);
+            offset = (block * common.heads_q + head) * (16 * kSumColumns);
+        }
+        const uint32_t note = shared.note(query_place.uses);
+        st_shared_b64(note + kNoteOffset, offset);
+        write_word(note + kNoteValidRows, read_word(work + kWorkLengthQ) - query_tile * kBlockM);
+    }
+
+    /* By one thread: the query tile of a step. */
+    template <int kChunks>
+    __device__ void load_step(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers, int32_t head,
+                              int32_t query_tile) const
+    {
+        const uint32_t work = shared.work(tile);
+        const int32_t row = query_tile * kBlockM;
+        const bool raw =
+            reaches_beyond<kBlockM>(row, read_word(work + kWorkLengthQ), others_follow_queries(params->common));
+        load_box<kChunks, kQueryChunkBytes>(to, map, raw ? barriers.raw : barriers.full,
+                                            read_word(work + kWorkRowQ) + row, head, read_word(work + kWorkBatchQ));
+    }
+
+    __device__ void load_queries(int32_t head, int32_t query_tile)
+    {
+        const TileBarriers barriers = shared.of_queries(query_place.slot());
+        mbarrier_wait_parity(barriers.empty, query_place.phase() ^ 1);
+        write_note(head, query_tile);
+        load_step<kDepthChunks>(shared.queries(query_place.slot()), &params->q_map,
+                                barriers, head, query_tile);
+        ++query_place.uses;
+    }
+
+    __device__ void load_outputs(int32_t head, int32_t query_tile)
+    {
+        const TileBarriers barriers = shared.of_outputs(output_place.slot());
+        mbarrier_wait_parity(barriers.empty, output_place.phase() ^ 1);
+        load_step<kValueChunks>(shared.outputs(output_place.slot()), &params->dout_map, barriers, head, query_tile);
+        ++output_place.uses;
+    }
+
+    __device__ void load_keys_and_values() const
+    {
+        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys());
+        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values());
+    }
+
+    /* By one thread. The first queries do not wait for the key tile before: they load while it is stored. */
+    __device__ void load(const QueryTiles &queries)
+    {
+        const int32_t first_head = read_word(shared.work(tile) + kWorkHeadK) * params->common.heads_per_group;
+        const int32_t end_head = first_head + params->common.heads_per_group;
+        if (queries.count() == 0) { // the phases of the slots go on
+            load_keys_and_values();
+            return;
+        }
+        for (int32_t head = first_head; head < end_head; ++head) {
+            int32_t query_tile = queries.start;
+            for (int32_t i = 0; i < queries.count(); ++i, query_tile = queries.next(query_tile)) {
+                load_queries(head, query_tile);
+                if (i == 0 && head == first_head) {
+                    load_keys_and_values();
+                }
+                load_outputs(head, query_tile);
+            }
+        }
+    }
+
+    __device__ void run()
+    {
+        for (int64_t number = ctaid_x(); number < params->common.num_tiles; number += nctaid_x()) {
+            QueryTiles queries;
+            if (!assign(number, queries)) {
+                continue;
+            }
+            if (tid_x() == 0) {
+                mbarrier_arrive(shared.work_full(tile));
+                load(queries);
+            }
+            bar_warp_sync();
+            ++tile;
+        }
+        if (tid_x() == 0) { // there is no more
+            write_word(shared.work(tile) + kWorkValidKeys, -1);
+            mbarrier_arrive(shared.work_full(tile));
+        }
+    }
+};
+
+#endif

@@ -1,0 +1,139 @@
+/*
+ * The five products of a step of the Hopper backward, of one consumer warpgroup; who owns what, and the named barriers.
+ */
+#ifndef GDPA_BWD_PRODUCTS_SM90_CUH
+#define GDPA_BWD_PRODUCTS_SM90_CUH
+
+#include "bwd_work_sm90.cuh"
+#include "config_default.cuh"
+#include "params.h"
+#include "ptx/special_registers.cuh"
+#include "ptx/wgmma.cuh"
+#include "wgmma_depth.cuh"
+#include "wgmma_queries.cuh"
+#include "wgmma_share.cuh"
+#include "wgmma_values.cuh"
+
+constexpr int kScores = kBlockM / 2;           // a thread's share of 64 keys x kBlockM queries
+constexpr int kKeySums = kDepthColumns / 2;    // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
+constexpr int kValueSums = kValueColumns / 2;  // of dV
+constexpr int kQuerySums = kShareColumns / 2;  // of dQ, kBlockM x kShareColumns
+constexpr int kDepthSteps = (kHeadDim + 15) / 16;
+constexpr int kValueSteps = (kHeadDimV + 15) / 16;
+constexpr int kQuerySteps = kBlockM / 16;
+constexpr int kKeySteps = kBlockN / 16;
+
+struct Products {
+    Shared shared;
+    const gdpa_bwd_params *params;
+    uint32_t number; // of the warpgroup, from 0
+
+    __device__ uint32_t lane() const
+    {
+        return tid_x() % 32;
+    }
+
+    /* First of the warp's 16 keys in the tile. */
+    __device__ uint32_t warp_key() const
+    {
+        return number * 64 + tid_x() / 32 % 4 * 16;
+    }
+
+    /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
+    __device__ void release_tile(uint32_t empty_barrier) const
+    {
+        if (tid_x() % kWarpgroupThreads == 0) {
+            mbarrier_arrive(empty_barrier);
+        }
+    }
+
+    /* 16 columns of a tile whose rows have kRows x 128 bytes a chunk, as a distance of descriptors. */
+    template <int kRows> __device__ static constexpr uint64_t along_columns(int step)
+    {
+        return (step / 4 * (kRows * 128) + step % 4 * 32) / 16;
+    }
+
+    /* S = K Q^T, 64 keys by kBlockM queries. */
+    __device__ void multiply_scores(float (&scores)[kScores], uint32_t queries) const
+    {
+        const uint64_t a = wgmma_descriptor_128b(shared.keys() + number * (64 * 128), 16, 1024);
+        const uint64_t b = wgmma_descriptor_128b(queries, 16, 1024);
+#pragma unroll
+        for (int step = 0; step < kDepthSteps; ++step) {
+            wgmma_m64k16_ss<0, 0>(scores, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+        }
+    }
+
+    /* dP = V dO^T */
+    __device__ void multiply_outputs(float (&slopes)[kScores], uint32_t outputs) const
+    {
+        const uint64_t a = wgmma_descriptor_128b(shared.values() + number * (64 * 128), 16, 1024);
+        const uint64_t b = wgmma_descriptor_128b(outputs, 16, 1024);
+#pragma unroll
+        for (int step = 0; step < kValueSteps; ++step) {
+            wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+        }
+    }
+
+    /* dV += P dO, or dK += dS Q: the right operand is read along its rows. */
+    template <int kSums>
+    __device__ static void add_products(float (&sums)[kSums], const uint32_t (&left)[kQuerySteps][4], uint32_t right,
+                                        bool accumulate)
+    {
+        const uint64_t b = wgmma_descriptor_128b(right, kQueryChunkBytes, 1024);
+#pragma unroll
+        for (int step = 0; step < kQuerySteps; ++step) {
+            wgmma_m64k16_rs<1>(sums, left[step], b + step * (16 * 128) / 16, step > 0 || accumulate);
+        }
+    }
+
+    /* This warpgroup's rows or columns of dQ = dS^T K, over the keys of both. */
+    __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores) const
+    {
+        const uint64_t a = wgmma_descriptor_128b(scores + first_share_row() * (kBlockN * 2), 16, 1024);
+        const uint32_t columns = first_share_column();
+        const uint64_t b = wgmma_descriptor_128b(
+            shared.keys() + columns / kChunkColumns * kKeyChunkBytes + columns % kChunkColumns * 2, kKeyChunkBytes, 1024);
+#pragma unroll
+        for (int step = 0; step < kKeySteps; ++step) {
+            wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0);
+        }
+    }
+
+    /* Of the part of dQ that is this warpgroup's. */
+    __device__ uint32_t first_share_row() const
+    {
+        return kSharesRows ? number * 64 : 0;
+    }
+
+    __device__ uint32_t first_share_column() const
+    {
+        return kSharesRows ? 0 : number * kShareColumns;
+    }
+
+    /* In the query tile, the upper one of the two rows that the thread has of dQ. */
+    __device__ int32_t share_row() const
+    {
+        return static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
+    }
+
+    /* Named barriers, 0 being the block's: one for each warpgroup itself, */
+    __device__ uint32_t own_barrier() const
+    {
+        return 1 + number;
+    }
+
+    /* that dS of a step of warpgroup w is there, */
+    __device__ static uint32_t scores_barrier(uint32_t warpgroup, uint32_t step)
+    {
+        return 1 + kConsumers + warpgroup * kScoreSlots + step % kScoreSlots;
+    }
+
+    /* and that w has made its part of the dQ of a step. */
+    __device__ static uint32_t read_barrier(uint32_t warpgroup, uint32_t step)
+    {
+        return 1 + kConsumers + kConsumers * kScoreSlots + warpgroup * kScoreSlots + step % kScoreSlots;
+    }
+};
+
+#endif

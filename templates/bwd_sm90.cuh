@@ -1,0 +1,327 @@
+/*
+ * Backward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and two consumer warpgroups.
+ *
+ * Blocks are persistent: each takes tiles of kBlockN keys of one (sequence, key head) until there are no more. A tile's K and V stay in shared
+ * memory while the queries that see it pass by, kBlockM at a time, of all the heads of the group; each consumer owns 64 keys, whose sums of
+ * dK and dV it holds in registers. Scores are transposed, keys by queries, so that P and dS come out of the accumulators as the left
+ * operands of dV and dK:
+ *
+ *     step i    S = K Q^T           dK += dS Q of step i - 1       dQ = dS^T K of step i - 2
+ *               P = f(S)
+ *               dP = V dO^T         dV += P dO
+ *               dS = f'(S) dP       to shared memory, for the other consumer
+ *
+ * dQ needs the dS of both consumers; each makes one half of its columns. Two steps behind, it never waits for the other one, and the products of
+ * a step always have others beside them while its elements are worked on (docs/kernels.md).
+ */
+#include "types.cuh"
+
+#include "bwd_mask_sm90.cuh"
+#include "bwd_producer_sm90.cuh"
+#include "bwd_products_sm90.cuh"
+#include "bwd_repair_sm90.cuh"
+#include "bwd_store_sm90.cuh"
+#include "bwd_work_sm90.cuh"
+#include "config_default.cuh"
+#include "packed_pair.cuh"
+#include "params.h"
+#include "ptx/barrier.cuh"
+#include "ptx/fence.cuh"
+#include "ptx/named_barrier.cuh"
+#include "ptx/setmaxnreg.cuh"
+#include "ptx/special_registers.cuh"
+#include "ptx/stmatrix.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/warp.cuh"
+#include "ptx/wgmma.cuh"
+#include "ring.cuh"
+
+struct Consumer : Mask {
+    uint32_t tile = 0; // of keys, counted
+    uint32_t now = 0;  // the step, counted over all tiles
+
+    /* P and the slopes f' of the scores, packed as left operands, 16 queries at a time. */
+    __device__ static void activate(uint32_t (&weights)[4], uint32_t (&slopes)[4], const float (&scores)[kScores], int step,
+                                    const PairConstants &constants)
+    {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            packed_pair(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants, weights[i], slopes[i]);
+        }
+        tie(weights);
+        tie(slopes);
+    }
+
+    /* dS = f'(S) dP. */
+    __device__ static void apply_slopes(uint32_t (&score_gradients)[kQuerySteps][4], const uint32_t (&slopes)[kQuerySteps][4],
+                                        const float (&gradients)[kScores], const PairConstants &constants)
+    {
+#pragma unroll
+        for (int step = 0; step < kQuerySteps; ++step) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                score_gradients[step][i] =
+                    packed_gradient(slopes[step][i], gradients[8 * step + 2 * i], gradients[8 * step + 2 * i + 1], constants);
+            }
+            tie(score_gradients[step]);
+        }
+    }
+
+    /* dS where both warpgroups read it: [keys][queries], a row of 128 bytes. */
+    __device__ void stage_scores(const uint32_t (&scores)[kQuerySteps][4], uint32_t place) const
+    {
+        const uint32_t row = warp_key() + lane() % 16;
+#pragma unroll
+        for (int step = 0; step < kQuerySteps; ++step) {
+            const uint32_t unit = 2 * step + lane() / 16;
+            const uint32_t chunk = place + step / 4 * (kBlockN * 128);
+            stmatrix_x4(chunk + row * 128 + ((unit % 8 ^ row % 8) << 4), scores[step][0], scores[step][1], scores[step][2],
+                        scores[step][3]);
+        }
+    }
+
+    /* dS of the other warpgroup in a step; the own one is there. */
+    __device__ void wait_for_scores(uint32_t step) const
+    {
+        bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
+    }
+
+    /*
+     * One step. kBehind: how many steps of the tile lie behind it, 2 standing for more. The first two are instances of their own, since
+     * products that are issued or not by a run-time condition would be serialised by the compiler; and so are those with something to hide, whose
+     * code would take registers from the others.
+     */
+    template <int kBehind, bool kHides>
+    __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
+                         uint32_t (&score_gradients)[kQuerySteps][4], uint32_t work, int32_t number_in_tile,
+                         int32_t query_tile, const PairConstants &constants)
+    {
+        float scores[kScores];
+        float query_sums[kQuerySums];
+        const RingPlace<kQueryStages> query_place = {now};
+        const RingPlace<kQueryStages> place_before = {now - 1};
+        const RingPlace<kOutputStages> output_place = {now};
+        const uint32_t outputs = shared.outputs(output_place.slot());
+        mbarrier_wait_parity(shared.of_queries(query_place.slot()).full, query_place.phase());
+        if (kBehind == 2 && kSumsQueries) {
+            wait_for_scores(now - 2);
+        }
+        wgmma_fence();
+        if (kBehind == 2 && kSumsQueries) {
+            multiply_keys(query_sums, shared.scores(now - 2));
+            wgmma_commit_group();
+        }
+        multiply_scores(scores, shared.queries(query_place.slot()));
+        wgmma_commit_group();
+        if (kBehind > 0) {
+            add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
+            wgmma_commit_group();
+        }
+        if (kBehind == 2 && kSumsQueries) {
+            wgmma_wait_group<2>();
+            tie(query_sums);
+            if (kScoreSlots == 3) {
+                bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
+            }
+            if (writes_queries(*params)) {
+                write_queries(query_sums, now - 2, constants.slope_epilogue);
+            }
+        }
+        SumTarget target = {};
+        if (kBehind == 2 && kSumsQueries) {
+            target = find_sums(now - 2);
+        }
+        wgmma_wait_group<kBehind == 0 ? 0 : 1>();
+        tie(scores);
+        uint32_t weights[kQuerySteps][4];
+        uint32_t slopes[kQuerySteps][4];
+#pragma unroll
+        for (int i = 0; i < kQuerySteps; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+            // Reductions between the activations: a burst of them would wait for its way out of the SM.
+            if (kBehind == 2 && kSumsQueries && i < kShareColumns / 16) {
+                add_columns(query_sums, target, i);
+            }
+        }
+        //@if masked
+        if (kHides) {
+            hide(weights, work, query_tile);
+        }
+        //@endif
+        mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        float gradients[kScores];
+        wgmma_fence();
+        multiply_outputs(gradients, outputs);
+        wgmma_commit_group();
+        add_products(value_sums, weights, outputs, kBehind > 0);
+        wgmma_commit_group();
+        wgmma_wait_group<1>();
+        tie(gradients);
+        if (kBehind > 0) {
+            tie(key_sums);
+            release_tile(shared.of_queries(place_before.slot()).empty);
+        }
+        apply_slopes(score_gradients, slopes, gradients, constants);
+        //@if masked
+        if (kHides) {
+            hide(score_gradients, work, query_tile);
+        }
+        //@endif
+        if (kSumsQueries) {
+            if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
+                bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+            }
+            stage_scores(score_gradients, shared.scores(now));
+            fence_proxy_async_shared();
+            bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
+            bar_sync(own_barrier(), kWarpgroupThreads);
+        }
+        wgmma_wait_group<0>();
+        tie(value_sums);
+        release_tile(shared.of_outputs(output_place.slot()).empty);
+        ++now;
+    }
+
+    /* Behind the last step: its dK, and dQ of the last two. */
+    __device__ void drain(float (&key_sums)[kKeySums], const uint32_t (&score_gradients)[kQuerySteps][4], int32_t steps,
+                          const PairConstants &constants) const
+    {
+        const RingPlace<kQueryStages> place_before = {now - 1};
+        float query_sums[kQuerySums];
+        wgmma_fence();
+        add_products(key_sums, score_gradients, shared.queries(place_before.slot()), steps > 1);
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        tie(key_sums);
+        release_tile(shared.of_queries(place_before.slot()).empty);
+        if (kScoreSlots == 3 && kSumsQueries && steps > 2) { // the last step has arrived there, too
+            bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+        }
+        for (uint32_t step = now - (steps > 1 ? 2 : 1); kSumsQueries && step != now; ++step) {
+            wait_for_scores(step);
+            wgmma_fence();
+            multiply_keys(query_sums, shared.scores(step));
+            wgmma_commit_group();
+            wgmma_wait_group<0>();
+            tie(query_sums);
+            if (writes_queries(*params)) {
+                write_queries(query_sums, step, constants.slope_epilogue);
+            }
+            const SumTarget target = find_sums(step);
+#pragma unroll
+            for (int block = 0; block < kShareColumns / 16; ++block) {
+                add_columns(query_sums, target, block);
+            }
+        }
+    }
+
+    __device__ void key_tile(uint32_t work, const PairConstants &constants)
+    {
+        const int32_t steps = query_tiles(work).count() * params->heads_per_group;
+        float key_sums[kKeySums];
+        float value_sums[kValueSums];
+        uint32_t score_gradients[kQuerySteps][4];
+        mbarrier_wait_parity(shared.of_keys().full, tile % 2);
+        mbarrier_wait_parity(shared.of_values().full, tile % 2);
+        if (steps > 0) {
+            const QueryTiles tiles = query_tiles(work);
+            int32_t query_tile = tiles.start;
+            //@if masked
+            int32_t plain_first, plain_end;
+            find_plain_tiles(work, plain_first, plain_end);
+            constexpr bool kMayHide = true; // the first two do not ask: a mask that hides nothing does no harm
+            //@else
+            constexpr bool kMayHide = false;
+            //@endif
+            step<0, kMayHide>(key_sums, value_sums, score_gradients, work, 0, query_tile, constants);
+            if (steps > 1) {
+                query_tile = tiles.next(query_tile);
+                step<1, kMayHide>(key_sums, value_sums, score_gradients, work, 1, query_tile, constants);
+            }
+            for (int32_t i = 2; i < steps; ++i) {
+                query_tile = tiles.next(query_tile);
+                //@if masked
+                if (query_tile < plain_first || query_tile >= plain_end) {
+                    step<2, true>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                    continue;
+                }
+                //@endif
+                step<2, false>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+            }
+            drain(key_sums, score_gradients, steps, constants);
+        } else {
+            zero(key_sums);
+            zero(value_sums);
+            // Steps keep the warps of a warpgroup together. Without any, one could fall a whole turn of the barriers behind.
+            bar_sync(own_barrier(), kWarpgroupThreads);
+        }
+        release_tile(shared.of_keys().empty);
+        store(key_sums, value_sums, work, constants);
+    }
+
+    template <int kSums> __device__ static void zero(float (&sums)[kSums])
+    {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) {
+            sums[i] = 0.0f;
+        }
+    }
+
+    __device__ void run()
+    {
+        const PairConstants constants = pair_constants(*params);
+        while (true) {
+            mbarrier_wait_parity(shared.work_full(tile), tile / 2 % 2);
+            const uint32_t work = shared.work(tile);
+            if (read_uniform_word(work + kWorkValidKeys) < 0) {
+                return;
+            }
+            key_tile(work, constants);
+            ++tile;
+        }
+    }
+};
+
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
+    const __grid_constant__ gdpa_bwd_sm90_params params)
+{
+    const Shared shared = {dynamic_shared_base()};
+    if (tid_x() == 0) {
+        init_barriers(shared);
+        prefetch_tensormap(&params.q_map);
+        prefetch_tensormap(&params.k_map);
+        prefetch_tensormap(&params.v_map);
+        prefetch_tensormap(&params.dout_map);
+    }
+    bar_sync_0();
+    const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
+    if (warpgroup == 0) {
+        setmaxnreg_dec<kProducerRegisters>();
+        if (tid_x() < 32) {
+            Producer producer = {shared, &params};
+            producer.run();
+        } else if (tid_x() < 64) {
+            Repairer repairer = {shared, &params.common};
+            repairer.run();
+        }
+    } else {
+        setmaxnreg_inc<kConsumerRegisters>();
+        Consumer consumer;
+        consumer.shared = shared;
+        consumer.params = &params.common;
+        consumer.number = warpgroup - 1;
+        consumer.run();
+    }
+}
+
+//@if deterministic
+#include "bwd_queries_sm90.cuh"
+//@else
+/* What the sums of dQ are multiplied by. */
+__device__ inline float sums_factor(const gdpa_bwd_params &params)
+{
+    return pair_constants(params).slope_epilogue;
+}
+
+#include "bwd_convert.cuh"
+//@endif

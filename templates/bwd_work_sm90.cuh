@@ -1,0 +1,226 @@
+/*
+ * Shared memory of the Hopper backward kernel, and the messages in it.
+ *
+ *     K, V     one tile each [kBlockN x head dim]
+ *     Q        kQueryStages x [kBlockM x head dim]
+ *     dO       kOutputStages x [kBlockM x head dim v]
+ *     dS       kScoreStages x [kBlockN keys x kBlockM queries]
+ *     64 x 64 of a gradient for each consumer, on their way to global memory
+ *     messages, notes on the steps, and barriers
+ *
+ * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
+ * are zeros.
+ */
+#ifndef GDPA_BWD_WORK_SM90_CUH
+#define GDPA_BWD_WORK_SM90_CUH
+
+#include "config_default.cuh"
+#include "params.h"
+#include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
+#include "ptx/warp.cuh"
+#include "types.cuh"
+
+constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 keys each; warpgroup 0 feeds them
+constexpr int kWarpgroupThreads = 128;
+constexpr int kChunkColumns = 64;
+//@if deterministic
+constexpr bool kSumsQueries = false; // the second kernel makes dQ
+//@else
+constexpr bool kSumsQueries = true;
+//@endif
+constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
+constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
+constexpr int kOutputStages = 2; // dO is read within one step
+// The two warpgroups share dQ by its rows where a step has 128 of them, else by its columns.
+constexpr bool kSharesRows = kBlockM == 128;
+// dQ of a step follows two steps behind, and the other warpgroup may be one step behind that; with three slots it is waited for.
+constexpr int kScoreSlots = kSharesRows ? 3 : 4;
+constexpr int kScoreStages = kSumsQueries ? kScoreSlots : 0;
+constexpr int kKeyChunkBytes = kBlockN * 128;
+constexpr int kQueryChunkBytes = kBlockM * 128;
+constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
+constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
+constexpr int kQueryBytes = kDepthChunks * kQueryChunkBytes;
+constexpr int kOutputBytes = kValueChunks * kQueryChunkBytes;
+constexpr int kScoreBytes = kBlockN * kBlockM * 2;
+
+/* The message of a key tile, written by the producer: 32-bit words at these bytes. */
+constexpr int kWorkOffsetK = 0;    // 64 bits: elements of dk before key 0 of the tile
+constexpr int kWorkOffsetV = 8;    // 64 bits: of dv
+constexpr int kWorkSumBlock = 16;  // 64 bits: blocks of dq_sum before row 0 of the sequence
+constexpr int kWorkFirstKey = 24;  // of the tile, in its sequence
+constexpr int kWorkValidKeys = 28; // keys of the tile that exist; negative: no more work
+constexpr int kWorkLengthQ = 32;
+constexpr int kWorkLengthK = 36;
+constexpr int kWorkFirstTile = 40; // query tiles [first, end)
+constexpr int kWorkEndTile = 44;
+constexpr int kWorkStartTile = 48; // where the walk over them begins, and ends
+constexpr int kWorkHeadK = 52;     // coordinates in the tensor maps
+constexpr int kWorkRowQ = 56;      // of the sequence; 0 in dense tensors
+constexpr int kWorkRowK = 60;
+constexpr int kWorkBatchQ = 64; // 0 in jagged tensors
+constexpr int kWorkBatchK = 68;
+constexpr int kWorkBytes = 80;
+
+/* The note on a step, written before its queries arrive, and read until its dQ is done. */
+constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
+constexpr int kNoteValidRows = 8; // of the query tile
+constexpr int kNoteBytes = 16;
+constexpr int kNotes = 8; // queries are kQueryStages steps ahead of those that are done with, and dQ lags behind by two
+
+constexpr int kKeyPlace = 0;
+constexpr int kValuePlace = kKeyPlace + kKeyBytes;
+constexpr int kQueryPlace = kValuePlace + kValueBytes;
+constexpr int kOutputPlace = kQueryPlace + kQueryStages * kQueryBytes;
+constexpr int kScorePlace = kOutputPlace + kOutputStages * kOutputBytes;
+constexpr int kStagingPlace = kScorePlace + kScoreStages * kScoreBytes;
+//@if out_fp32
+constexpr int kStagingBytes = 0;
+//@else
+constexpr int kStagingBytes = 64 * 128;
+//@endif
+constexpr int kWorkPlace = kStagingPlace + kConsumers * kStagingBytes;
+constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
+constexpr int kBarrierPlace = kNotePlace + kNotes * kNoteBytes;
+constexpr int kBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
+static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
+static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
+
+/*
+ * The query tiles that see a key tile, in the order in which they pass by, the same for each head of the group. Blocks that run together have
+ * key tiles of the same sequence: each begins elsewhere, so that they do not add to the same dQ at the same time.
+ */
+struct QueryTiles {
+    int32_t first;
+    int32_t end;
+    int32_t start;
+
+    __device__ int32_t count() const
+    {
+        return end - first;
+    }
+
+    __device__ int32_t next(int32_t tile) const
+    {
+        return tile + 1 == end ? first : tile + 1;
+    }
+};
+
+/* A tile that is loaded: arrived (full), or arrived with rows still to be zeroed (raw), or free (empty). */
+struct TileBarriers {
+    uint32_t full;
+    uint32_t empty;
+    uint32_t raw;
+};
+
+/* Addresses of everything, from the base of dynamic shared memory. */
+struct Shared {
+    uint32_t base;
+
+    __device__ uint32_t keys() const
+    {
+        return base + kKeyPlace;
+    }
+    __device__ uint32_t values() const
+    {
+        return base + kValuePlace;
+    }
+    __device__ uint32_t queries(uint32_t slot) const
+    {
+        return base + kQueryPlace + slot * kQueryBytes;
+    }
+    __device__ uint32_t outputs(uint32_t slot) const
+    {
+        return base + kOutputPlace + slot * kOutputBytes;
+    }
+    __device__ uint32_t scores(uint32_t step) const
+    {
+        return base + kScorePlace + step % kScoreSlots * kScoreBytes;
+    }
+    __device__ uint32_t staging(uint32_t consumer) const
+    {
+        return base + kStagingPlace + consumer * kStagingBytes;
+    }
+    __device__ uint32_t work(uint32_t tile) const
+    {
+        return base + kWorkPlace + tile % 2 * kWorkBytes;
+    }
+    __device__ uint32_t note(uint32_t step) const
+    {
+        return base + kNotePlace + step % kNotes * kNoteBytes;
+    }
+    __device__ uint32_t barrier(uint32_t number) const
+    {
+        return base + kBarrierPlace + number * 8;
+    }
+    __device__ uint32_t work_full(uint32_t tile) const
+    {
+        return barrier(tile % 2);
+    }
+    __device__ TileBarriers of_keys() const
+    {
+        return {barrier(2), barrier(3), barrier(4)};
+    }
+    __device__ TileBarriers of_values() const
+    {
+        return {barrier(5), barrier(6), barrier(7)};
+    }
+    __device__ TileBarriers of_queries(uint32_t slot) const
+    {
+        return {barrier(8 + 3 * slot), barrier(9 + 3 * slot), barrier(10 + 3 * slot)};
+    }
+    __device__ TileBarriers of_outputs(uint32_t slot) const
+    {
+        constexpr uint32_t first = 8 + 3 * kQueryStages;
+        return {barrier(first + 3 * slot), barrier(first + 1 + 3 * slot), barrier(first + 2 + 3 * slot)};
+    }
+};
+
+__device__ inline void init_tile_barriers(const TileBarriers &barriers, uint32_t readers)
+{
+    mbarrier_init(barriers.full, 1);
+    mbarrier_init(barriers.empty, readers);
+    mbarrier_init(barriers.raw, 1);
+}
+
+/* By one thread, followed by a barrier of the block. */
+__device__ inline void init_barriers(const Shared &shared)
+{
+    mbarrier_init(shared.work_full(0), 1);
+    mbarrier_init(shared.work_full(1), 1);
+    init_tile_barriers(shared.of_keys(), kConsumers); // one thread a warpgroup: products end for all of it
+    // The last one that a tile of keys is done with, its message included: every reader of both, repairs included.
+    init_tile_barriers(shared.of_values(), kConsumers * kWarpgroupThreads + 32);
+    for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
+        init_tile_barriers(shared.of_queries(slot), kConsumers);
+    }
+    for (uint32_t slot = 0; slot < kOutputStages; ++slot) {
+        init_tile_barriers(shared.of_outputs(slot), kConsumers);
+    }
+    fence_mbarrier_init();
+}
+
+__device__ inline void write_word(uint32_t address, int32_t value)
+{
+    st_shared_b32(address, static_cast<uint32_t>(value));
+}
+
+__device__ inline int32_t read_word(uint32_t address)
+{
+    return static_cast<int32_t>(ld_shared_b32(address));
+}
+
+/* The same for all lanes, and known to be so: what depends on it can live in uniform registers. By whole warps. */
+__device__ inline int32_t read_uniform_word(uint32_t address)
+{
+    return static_cast<int32_t>(shfl_sync_idx(ld_shared_b32(address), 0));
+}
+
+__device__ inline QueryTiles query_tiles(uint32_t work)
+{
+    return {read_uniform_word(work + kWorkFirstTile), read_uniform_word(work + kWorkEndTile),
+            read_uniform_word(work + kWorkStartTile)};
+}
+
+#endif

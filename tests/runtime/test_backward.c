@@ -1,0 +1,269 @@
+/*
+ * Launching a backward: a fill and two kernels, or less where less will do; the one-call gdpa_backward.
+ */
+#include "runtime/kernel.h"
+#include "templates/params.h"
+#include "tests/support/runtime_fixture.h"
+
+#include <malloc.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "head_dim=64 activation=silu"
+#define WORKSPACE ((void *)(uintptr_t)0x100000)
+#define NEEDED ((size_t)2 * 16 * 4 * 64 * 4) /* rows of a sequence are rounded up to 16 */
+
+static gdpa_args backward_args(void)
+{
+    gdpa_args args = runtime_args();
+    args.o.data = NULL;
+    args.dout.data = (void *)(uintptr_t)0x50000;
+    args.dq.data = (void *)(uintptr_t)0x60000;
+    args.dk.data = (void *)(uintptr_t)0x70000;
+    args.dv.data = (void *)(uintptr_t)0x80000;
+    args.seqlen_k = 500;
+    return args;
+}
+
+static gdpa_ctx *context_on(int capability)
+{
+    const gdpa_ctx_options options = runtime_options(NULL);
+    fake_driver_control->devices(1, &capability);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_params));
+    return runtime_context(&options);
+}
+
+static long launches(void)
+{
+    return fake_driver_control->calls("cuLaunchKernelEx");
+}
+
+static void a_backward_is_zeros_the_main_kernel_and_the_second_one(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec(SPEC); /* the spec of the forward does */
+    struct CUstream_st *stream = fake_driver_control->stream(0);
+    size_t bytes = 0;
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes));
+    assert_int_equal(bytes, NEEDED);
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, bytes, stream));
+    struct fake_launch first, second;
+    struct fake_fill fill;
+    assert_true(fake_driver_control->launch_before(&first));
+    assert_true(fake_driver_control->last_launch(&second));
+    assert_true(fake_driver_control->last_fill(&fill));
+    assert_int_equal(launches(), 2);
+    assert_int_equal(fill.launches, 0); /* before both */
+    assert_int_equal(fill.address, (uintptr_t)WORKSPACE);
+    assert_int_equal(fill.words, bytes / 4);
+    assert_int_equal(fill.value, 0);
+    assert_ptr_equal(fill.stream, stream);
+    assert_ptr_equal(first.stream, stream);
+    assert_ptr_equal(second.stream, stream);
+    expect_text(first.kernel, "gdpa_bwd_sm86_d64_bf16_silu_");
+    assert_null(strstr(first.kernel, "_dq"));
+    expect_text(second.kernel, "_dq");
+    struct gdpa_bwd_params params;
+    memcpy(&params, first.params, sizeof params);
+    assert_ptr_equal(params.dq_sum, WORKSPACE);
+    assert_ptr_equal(params.dv, args.dv.data);
+    assert_memory_equal(first.params, second.params, sizeof params);
+    gdpa_stats stats = {.size = sizeof stats};
+    expect_ok(gdpa_ctx_stats(ctx, &stats));
+    assert_int_equal(stats.launches, 2);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void what_is_not_needed_is_not_launched(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd " SPEC);
+    struct CUstream_st *stream = fake_driver_control->stream(0);
+    size_t bytes = 77;
+    struct fake_fill fill;
+    args.seqlen_k = 100; /* one tile */
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes));
+    assert_int_equal(bytes, 0);
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, stream));
+    assert_int_equal(launches(), 1);
+    args = backward_args();
+    args.dq.data = NULL;
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, stream));
+    assert_int_equal(launches(), 2);
+    args.dk.data = args.dv.data = NULL;
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, stream));
+    assert_int_equal(launches(), 2);
+    assert_false(fake_driver_control->last_fill(&fill));
+    gdpa_ctx_destroy(ctx);
+}
+
+static void a_deterministic_backward_needs_no_workspace(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd deterministic " SPEC);
+    struct fake_fill fill;
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_int_equal(launches(), 2);
+    assert_false(fake_driver_control->last_fill(&fill));
+    gdpa_ctx_destroy(ctx);
+}
+
+static void later_launches_are_calls_of_the_driver_and_no_allocation(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd " SPEC);
+    gdpa_kernel *kernel = NULL;
+    gdpa_spec with_arch = spec;
+    with_arch.arch = 86;
+    expect_ok(gdpa_kernel_get(ctx, &with_arch, &kernel));
+    expect_ok(gdpa_launch(kernel, &args, WORKSPACE, 1 << 20, fake_driver_control->stream(0)));
+    const long calls = fake_driver_control->calls(NULL);
+#ifdef __GLIBC__
+    const struct mallinfo2 before = mallinfo2();
+#endif
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(gdpa_launch(kernel, &args, WORKSPACE, 1 << 20, fake_driver_control->stream(0)), GDPA_OK);
+    }
+#ifdef __GLIBC__
+    const struct mallinfo2 after = mallinfo2();
+    assert_int_equal(after.uordblks, before.uordblks);
+#endif
+    assert_int_equal(fake_driver_control->calls(NULL), calls + 300);
+    gdpa_kernel_release(kernel);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void a_bad_workspace_is_refused_before_anything_is_queued(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd " SPEC);
+    struct CUstream_st *stream = fake_driver_control->stream(0);
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream), GDPA_E_WORKSPACE,
+                   "the workspace has 0 bytes, but these arguments need 32768");
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED - 1, stream), GDPA_E_WORKSPACE,
+                   "has 32767 bytes");
+    expect_failure(gdpa_backward(ctx, &spec, &args, (char *)WORKSPACE + 16, NEEDED, stream), GDPA_E_WORKSPACE,
+                   "is not aligned to 256 bytes");
+    assert_int_equal(launches() + fake_driver_control->calls("cuMemsetD32Async"), 0);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void failures_of_the_driver_are_reported(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd " SPEC);
+    struct CUstream_st *stream = fake_driver_control->stream(0);
+    fake_driver_control->fault("cuMemsetD32Async", 1, 0);
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, stream), GDPA_E_DRIVER, "gdpa_bwd_sm86");
+    assert_int_equal(launches(), 0);
+    fake_driver_control->fault("cuMemsetD32Async", 0, 0);
+    fake_driver_control->fault("cuLaunchKernelEx", 1, 1);
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, stream), GDPA_E_DRIVER, "launching");
+    gdpa_ctx_destroy(ctx);
+}
+
+static void a_thread_without_context_takes_that_of_the_stream(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd " SPEC);
+    fake_driver_control->current(-1);
+    fake_driver_control->needs_current(true);
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
+    assert_int_equal(launches(), 2);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void tensors_that_need_it_get_the_unaligned_kernel(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd " SPEC);
+    struct fake_launch launch;
+    args.dv.data = (void *)(uintptr_t)0x80002;
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    expect_text(launch.kernel, "unaligned");
+    args = backward_args();
+    args.o.data = (void *)(uintptr_t)0x2; /* not used */
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    assert_null(strstr(launch.kernel, "unaligned"));
+    gdpa_ctx_destroy(ctx);
+}
+
+static void an_older_spec_keeps_what_it_says(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    const gdpa_args args = backward_args();
+    gdpa_spec spec = runtime_spec(SPEC);
+    struct fake_launch launch;
+    spec.deterministic = 1;
+    spec.size = offsetof(gdpa_spec, unaligned);
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    expect_text(launch.kernel, "_deterministic_");
+    gdpa_ctx_destroy(ctx);
+}
+
+static void bad_calls_are_refused(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    gdpa_args args = backward_args();
+    gdpa_spec spec = runtime_spec(SPEC);
+    size_t bytes = 0;
+    expect_failure(gdpa_backward(NULL, &spec, &args, NULL, 0, NULL), GDPA_E_ARGUMENT, "ctx is NULL");
+    expect_failure(gdpa_backward(ctx, NULL, &args, NULL, 0, NULL), GDPA_E_ARGUMENT, "spec is NULL");
+    expect_failure(gdpa_backward(ctx, &spec, NULL, NULL, 0, NULL), GDPA_E_ARGUMENT, "args is NULL");
+    expect_failure(gdpa_backward_workspace_size(ctx, &spec, &args, NULL), GDPA_E_ARGUMENT, "bytes is NULL");
+    spec.pass = GDPA_PASS_FORWARD;
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, NULL), GDPA_E_ARGUMENT, "gdpa_backward runs backward");
+    spec = runtime_spec(SPEC);
+    spec.size = 2;
+    expect_failure(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes), GDPA_E_VERSION, "spec.size is 2");
+    assert_int_equal(launches(), 0);
+    gdpa_ctx_destroy(ctx);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, fakes_reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_backward_is_zeros_the_main_kernel_and_the_second_one),
+        TEST(what_is_not_needed_is_not_launched),
+        TEST(a_deterministic_backward_needs_no_workspace),
+        TEST(later_launches_are_calls_of_the_driver_and_no_allocation),
+        TEST(a_bad_workspace_is_refused_before_anything_is_queued),
+        TEST(failures_of_the_driver_are_reported),
+        TEST(a_thread_without_context_takes_that_of_the_stream),
+        TEST(tensors_that_need_it_get_the_unaligned_kernel),
+        TEST(an_older_spec_keeps_what_it_says),
+        TEST(bad_calls_are_refused),
+    };
+    return cmocka_run_group_tests(tests, fakes_load, NULL);
+}

@@ -1,0 +1,311 @@
+/*
+ * Arguments of a backward -> parameters, grids and workspace; what is refused.
+ */
+#include "gen/plan.h"
+#include "runtime/backward_params.h"
+#include "tests/support/runtime_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "bwd head_dim=40 head_dim_v=64 activation=relu family=portable arch=sm_80"
+#define HOPPER "bwd head_dim=40 head_dim_v=64 activation=relu arch=sm_90a"
+#define JAGGED SPEC " layout_q=jagged layout_k=jagged"
+
+static const int32_t some_offsets[8];
+
+static void *at(uintptr_t address)
+{
+    return (void *)address;
+}
+
+static gdpa_args dense_args(void)
+{
+    gdpa_args args = runtime_args();
+    args.o.data = NULL;
+    args.dout.data = at(0x50000);
+    args.dq.data = at(0x60000);
+    args.dk.data = at(0x70000);
+    args.dv.data = at(0x80000);
+    args.seqlen_q = 300;
+    args.seqlen_k = 200;
+    return args;
+}
+
+static gdpa_args jagged_args(void)
+{
+    gdpa_args args = dense_args();
+    args.seqlen_q = args.seqlen_k = 0;
+    args.total_q = 1000;
+    args.total_k = 2000;
+    args.cu_seqlens_q = args.cu_seqlens_k = some_offsets;
+    return args;
+}
+
+static struct kernel_plan plan_for(const char *text, gdpa_spec *spec)
+{
+    struct sbuf why;
+    struct kernel_plan plan;
+    sbuf_init(&why, 4096);
+    const gdpa_spec parsed = runtime_spec(text);
+    assert_int_equal(spec_normalise(&parsed, false, spec, &why), GDPA_OK);
+    assert_int_equal(plan_make(spec, &plan, NULL, &why), GDPA_OK);
+    sbuf_deinit(&why);
+    return plan;
+}
+
+static gdpa_status fill(const char *text, const gdpa_args *args, struct backward_shape *shape)
+{
+    gdpa_spec spec;
+    const struct kernel_plan plan = plan_for(text, &spec);
+    return backward_shape_fill(&spec, &plan, args, shape);
+}
+
+static void dense_gradients_take_both_kernels_and_a_workspace(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    const gdpa_args args = dense_args();
+    gdpa_spec spec;
+    const struct kernel_plan plan = plan_for(SPEC, &spec);
+    expect_ok(backward_shape_fill(&spec, &plan, &args, &shape));
+    const struct gdpa_bwd_params *p = &shape.params;
+    assert_int_equal(p->tiles_per_seq, (200 + plan.block_n - 1) / plan.block_n);
+    assert_int_equal(p->num_tiles, p->tiles_per_seq * 2 * 2); /* batch, kv heads */
+    assert_int_equal(p->query_tiles_per_seq, (300 + plan.block_m - 1) / plan.block_m);
+    assert_int_equal(p->num_query_tiles, p->query_tiles_per_seq * 2 * 4);
+    assert_int_equal(shape.main.x, p->num_tiles);
+    assert_int_equal(shape.second.x, p->num_query_tiles);
+    assert_int_equal(shape.main.block, plan.threads);
+    assert_int_equal(shape.second.block, plan.dq_threads);
+    assert_int_equal(shape.workspace, 2 * 304 * 4 * 48 * 4); /* 300 rows take 304, and 40 columns 48 */
+    assert_int_equal(p->heads_per_group, 2);
+    assert_ptr_equal(p->dq, args.dq.data);
+    assert_ptr_equal(p->dout, args.dout.data);
+    assert_int_equal(p->dv_stride_row, 2 * 64);
+    assert_int_equal(p->dout_stride_row, 4 * 64);
+    assert_null(p->dq_sum);
+    assert_false(shape.boxed);
+}
+
+static void keys_that_fit_one_tile_need_no_workspace(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    for (int64_t keys = 0; keys <= 128; keys += 128) {
+        args.seqlen_k = keys;
+        expect_ok(fill(SPEC, &args, &shape));
+        assert_int_equal(shape.workspace, 0);
+        assert_int_equal(shape.params.tiles_per_seq, 1); /* also without keys: dq is zero */
+        assert_int_equal(shape.main.x, 4);
+        assert_int_equal(shape.second.x, 0);
+    }
+    args = jagged_args();
+    args.max_seqlen_k = 128;
+    expect_ok(fill(JAGGED, &args, &shape));
+    assert_int_equal(shape.workspace, 0);
+    assert_int_equal(shape.params.tiles_per_seq, 1);
+    args.max_seqlen_k = 129;
+    expect_ok(fill(JAGGED, &args, &shape));
+    assert_int_equal(shape.workspace, (1000 / 16 + 2) * 16 * 4 * 48 * 4);
+    assert_int_equal(shape.params.tiles_per_seq, 2);
+    args.max_seqlen_k = 0;
+    expect_ok(fill(JAGGED, &args, &shape));
+    assert_int_equal(shape.params.tiles_per_seq, 0);
+    assert_int_equal(shape.params.num_tiles, (2000 / 128 + 2) * 2);
+    assert_int_equal(shape.params.query_tiles_per_seq, 0);
+    args.total_k = 128; /* no sequence can have more */
+    expect_ok(fill(JAGGED, &args, &shape));
+    assert_int_equal(shape.workspace, 0);
+}
+
+static void only_what_is_wanted_is_launched(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    args.dq.data = NULL;
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_int_equal(shape.workspace, 0);
+    assert_int_equal(shape.second.x, 0);
+    assert_true(shape.main.x > 0);
+    args.dk.data = args.dv.data = NULL;
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_int_equal(shape.main.x, 0);
+    args.dq.data = at(0x60000);
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_true(shape.main.x > 0 && shape.second.x > 0);
+    expect_ok(fill(SPEC " deterministic", &args, &shape));
+    assert_int_equal(shape.main.x, 0); /* the second kernel needs no help */
+    assert_true(shape.second.x > 0);
+    assert_int_equal(shape.workspace, 0);
+    args = dense_args();
+    args.batch = 0;
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_int_equal(shape.main.x + shape.second.x, 0);
+    args = dense_args();
+    args.seqlen_q = 0; /* keys without queries: zeros */
+    args.q.data = args.dout.data = NULL;
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_true(shape.main.x > 0);
+    assert_int_equal(shape.second.x, 0);
+    assert_null(shape.params.dq);
+}
+
+/* On Hopper both kernels of a deterministic backward are persistent, each with tensor maps of its own boxes. */
+static void a_deterministic_backward_on_hopper_has_boxes_for_each_kernel(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    gdpa_spec spec;
+    const struct kernel_plan plan = plan_for(HOPPER " deterministic", &spec);
+    expect_ok(backward_shape_fill(&spec, &plan, &args, &shape));
+    assert_true(shape.boxed && shape.persistent && shape.second_boxed);
+    assert_int_equal(shape.params.query_tiles_per_seq, (300 + plan.dq_rows - 1) / plan.dq_rows);
+    assert_int_equal(shape.second.x, shape.params.query_tiles_per_seq * 2 * 4);
+    assert_int_equal(shape.second.block, plan.dq_threads);
+    assert_int_equal(shape.second.smem, plan.dq_smem_bytes);
+    const int32_t main_rows[] = {plan.block_m, plan.block_n, plan.block_n, plan.block_m};
+    const int32_t second_rows[] = {plan.dq_rows, plan.dq_keys, plan.dq_keys, plan.dq_rows};
+    const void *const data[] = {args.q.data, args.k.data, args.v.data, args.dout.data};
+    for (int i = 0; i < BACKWARD_BOX_COUNT; i++) {
+        assert_int_equal(shape.boxes[i].rows, main_rows[i]);
+        assert_int_equal(shape.second_boxes[i].rows, second_rows[i]);
+        assert_ptr_equal(shape.second_boxes[i].data, data[i]);
+    }
+    backward_shape_fit(&shape, 3);
+    assert_int_equal(shape.main.x, 3);
+    assert_int_equal(shape.second.x, 3);
+    args.dk.data = args.dv.data = NULL;
+    expect_ok(backward_shape_fill(&spec, &plan, &args, &shape));
+    assert_true(!shape.boxed && shape.second_boxed);
+    assert_int_equal(shape.main.x, 0);
+    expect_ok(fill(HOPPER, &args, &shape));
+    assert_true(shape.boxed && !shape.second_boxed);
+    assert_true(shape.second.x > 3);
+    const uint32_t blocks = shape.second.x; /* the conversion is not persistent */
+    backward_shape_fit(&shape, 3);
+    assert_int_equal(shape.second.x, blocks);
+}
+
+/* X(change of `a`, status, text of the error) */
+#define BAD(X)                                                                                                         \
+    X(a->dout.data = NULL, GDPA_E_ARGUMENT, "dout.data is NULL")                                                       \
+    X(a->q.data = NULL, GDPA_E_ARGUMENT, "q.data is NULL")                                                             \
+    X(a->dq.data = at(0x60002), GDPA_E_ARGUMENT, "dq.data")                                                            \
+    X(a->dk.dtype = GDPA_DTYPE_FP32, GDPA_E_ARGUMENT, "dk.dtype is 3 (fp32), but the kernel is made for bf16")         \
+    X(a->dout.dtype = GDPA_DTYPE_FP16, GDPA_E_ARGUMENT, "dout.dtype is 2")                                             \
+    X(a->dv.data = a->dk.data, GDPA_E_ARGUMENT, "dk.data is")                                                          \
+    X(a->dq.data = a->q.data, GDPA_E_ARGUMENT, "and so is q.data: a gradient needs memory of its own")                 \
+    X((a->dk.flags = GDPA_TENSOR_STRIDES, a->dk.stride_dim = 1), GDPA_E_ARGUMENT,                                      \
+      "results would overwrite each other")                                                                            \
+    X(a->dv.flags = 8, GDPA_E_VERSION, "dv.flags 0x8")                                                                 \
+    X(a->flags |= GDPA_ARGS_ACCUMULATE, GDPA_E_ARGUMENT, "GDPA_ARGS_ACCUMULATE is set, but out_dtype is bf16")         \
+    X(a->flags |= 0x10, GDPA_E_VERSION, "flags 0x10 of gdpa_args")                                                     \
+    X((a->flags |= GDPA_ARGS_SCALE, a->scale = 1e30f * 1e30f), GDPA_E_ARGUMENT, "scale is inf")                        \
+    X(a->heads_k = 3, GDPA_E_ARGUMENT, "heads_q 4 is not a multiple of heads_k 3")
+
+static void bad_arguments_are_refused_by_name(void **state)
+{
+    (void)state;
+    struct backward_shape shape, before;
+    memset(&shape, 0xa5, sizeof shape);
+    before = shape;
+#define BAD_CHECK(change, status, text)                                                                                \
+    {                                                                                                                  \
+        gdpa_args args = dense_args();                                                                                 \
+        gdpa_args *const a = &args;                                                                                    \
+        change;                                                                                                        \
+        expect_failure(fill(SPEC, a, &shape), status, text);                                                           \
+        assert_memory_equal(&shape, &before, sizeof shape);                                                            \
+    }
+    BAD(BAD_CHECK)
+#undef BAD_CHECK
+    expect_failure(fill(SPEC, NULL, &shape), GDPA_E_ARGUMENT, "args is NULL");
+}
+
+static void gradients_may_be_views_of_one_buffer(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    const int64_t row = 4 * 40 + 2 * 40 + 2 * 64;
+    gdpa_tensor *const tensors[] = {&args.dq, &args.dk, &args.dv};
+    const int64_t offsets[] = {0, 4 * 40 * 2, 6 * 40 * 2}, heads[] = {40, 40, 64}, rows[] = {300, 200, 200};
+    for (int i = 0; i < 3; i++) {
+        tensors[i]->data = at(0x100000 + (uintptr_t)offsets[i]);
+        tensors[i]->flags = GDPA_TENSOR_STRIDES;
+        tensors[i]->stride_dim = 1;
+        tensors[i]->stride_head = heads[i];
+        tensors[i]->stride_row = row;
+        tensors[i]->stride_batch = row * rows[i];
+    }
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_int_equal(shape.params.dk_stride_row, row);
+}
+
+static void an_older_struct_has_no_gradients(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    args.size = offsetof(gdpa_args, dout);
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_int_equal(shape.main.x + shape.second.x, 0);
+}
+
+static void accumulating_gradients_is_said_to_the_kernel(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    args.flags |= GDPA_ARGS_ACCUMULATE;
+    expect_ok(fill(SPEC " out_dtype=fp32", &args, &shape));
+    assert_int_equal(shape.params.accumulate, 1);
+}
+
+static void huge_problems_do_not_overflow(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    args.batch = INT64_C(2147483646);
+    args.seqlen_q = args.seqlen_k = INT64_C(2147418112);
+    args.heads_q = args.heads_k = 1000000;
+    gdpa_tensor *const tensors[] = {&args.q, &args.k, &args.v, &args.dout, &args.dq, &args.dk, &args.dv};
+    for (int i = 0; i < 7; i++) {
+        tensors[i]->data = i < 4 ? tensors[i]->data : NULL;
+        tensors[i]->flags = GDPA_TENSOR_STRIDES;
+        tensors[i]->stride_dim = 1;
+    }
+    args.dq.data = at(0x60000);
+    args.dq.stride_head = 40;
+    args.dq.stride_row = 40000000;
+    args.dq.stride_batch = INT64_C(40000000) * 2147418112;
+    expect_failure(fill(SPEC, &args, &shape), GDPA_E_ARGUMENT, "2^63");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_gradients_take_both_kernels_and_a_workspace),
+        cmocka_unit_test(keys_that_fit_one_tile_need_no_workspace),
+        cmocka_unit_test(only_what_is_wanted_is_launched),
+        cmocka_unit_test(a_deterministic_backward_on_hopper_has_boxes_for_each_kernel),
+        cmocka_unit_test(bad_arguments_are_refused_by_name),
+        cmocka_unit_test(gradients_may_be_views_of_one_buffer),
+        cmocka_unit_test(an_older_struct_has_no_gradients),
+        cmocka_unit_test(accumulating_gradients_is_said_to_the_kernel),
+        cmocka_unit_test(huge_problems_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
