@@ -148,6 +148,8 @@ static void include_path(const struct assembly *assembly, const struct template_
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->dq_keys);
     } else if (file_is(line, "wgmma_keys.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n);
+    } else if (file_is(line, "wgmma_half_keys.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n / 2);
     } else if (file_is(line, "wgmma_values.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->value_columns);
     } else {
