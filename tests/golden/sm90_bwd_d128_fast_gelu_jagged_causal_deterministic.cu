@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_ea758c35
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_20486f83
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164312 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -1309,7 +1309,9 @@ struct Store : Products {
         const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
         Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
                                  first_row * params->dq_stride_row + first_share_column();
-        const int32_t columns = kHeadDim - static_cast<int32_t>(first_share_column());
+        // Not one more: those behind are the other warpgroup's.
+        const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
+        const int32_t columns = left < kShareColumns ? left : kShareColumns;
         store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns, factor);
     }
 
@@ -2351,7 +2353,7 @@ struct Consumer : Mask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_ea758c35(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_20486f83(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2673,12 +2675,22 @@ struct DqProducer {
     uint32_t tile = 0; // of queries, counted
     RingPlace<kDqKeyStages> key_place;
 
+    /*
+     * Tiles of rows that are all there come first, then the last ones of all sequences, which are shorter: at the end of a launch, small pieces
+     * fill the gap between blocks that have one more tile and those that have one less. Masks make other differences, which `run` sees to.
+     */
+    __device__ GradientTile find_rows(int64_t number) const
+    {
+        const gdpa_bwd_params &common = params->common;
+        const int32_t tiles = common.query_tiles_per_seq;
+        return find_tile<kDqRows>({common.cu_seqlens_q, common.batch, common.heads_q, tiles}, number);
+    }
+
     /* Writes the message of a query tile. False: there is no such tile. Called by the whole warp. */
     __device__ bool assign(int64_t number) const
     {
         const gdpa_bwd_params &common = params->common;
-        const GradientTile place =
-            find_tile<kDqRows>({common.cu_seqlens_q, common.batch, common.heads_q, common.query_tiles_per_seq}, number);
+        const GradientTile place = find_rows(number);
         if (place.batch < 0) {
             return false;
         }
@@ -3036,7 +3048,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_ea758c35_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_20486f83_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};
