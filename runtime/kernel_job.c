@@ -133,18 +133,49 @@ static void quoted_print(const char *text, struct sbuf *line)
     sbuf_addstr(line, "'");
 }
 
-/* With the command that cures it, which works as it is printed, also where the variable that brought us here is set. */
+static void assignment_print(const char *name, const char *value, struct sbuf *line)
+{
+    sbuf_addf(line, "%s=", name);
+    quoted_print(value, line);
+    sbuf_addstr(line, " ");
+}
+
+/* The folder that is used, from the root on; as it was named where there is no cache. */
+static void folder_print(const gdpa_ctx *ctx, struct sbuf *line)
+{
+    char *folder = strdup(ctx->cache != NULL ? cache_path(ctx->cache) : ctx->cache_dir.value);
+    char *slash = folder != NULL && ctx->cache != NULL ? strrchr(folder, '/') : NULL;
+    if (slash != NULL) {
+        slash[slash == folder ? 1 : 0] = '\0';
+    }
+    if (folder != NULL) {
+        assignment_print("GDPAJIT_CACHE_DIR", folder, line);
+    }
+    free(folder);
+}
+
+/*
+ * With the command that cures it, which works as it is printed, in whatever folder and shell: what this program was told
+ * by options or variables about where kernels go and who makes them is in it.
+ */
 static gdpa_status not_ready(struct job *job)
 {
-    const struct setting *dir = &job->ctx->cache_dir;
+    const gdpa_ctx *ctx = job->ctx;
+    const char *mode = ctx->env.values[ENV_MODE];
     fail(&job->why, GDPA_E_NOT_READY,
-         "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: %s", job->name.text,
-         job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx), job->ctx->mode_origin,
-         strcmp(job->ctx->mode_origin, "GDPAJIT_MODE") == 0 ? "GDPAJIT_MODE=auto " : "");
-    if (dir->value != NULL && strcmp(dir->origin, "default") != 0) {
-        sbuf_addstr(&job->why, "GDPAJIT_CACHE_DIR=");
-        quoted_print(dir->value, &job->why);
-        sbuf_addstr(&job->why, " ");
+         "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: ", job->name.text,
+         ctx->cache != NULL ? cache_path(ctx->cache) : context_cache_absence(ctx), ctx->mode_origin);
+    if (mode != NULL && strcmp(mode, "auto") != 0) {
+        sbuf_addstr(&job->why, "GDPAJIT_MODE=auto ");
+    }
+    if (ctx->cache_dir.value != NULL && strcmp(ctx->cache_dir.origin, "default") != 0) {
+        folder_print(ctx, &job->why);
+    }
+    if (ctx->cache_shared) {
+        sbuf_addstr(&job->why, "GDPAJIT_CACHE_SHARED=yes ");
+    }
+    if (job->nvrtc != NULL && ctx->nvrtc_path.value != NULL) {
+        assignment_print("GDPAJIT_NVRTC", job->nvrtc->path, &job->why);
     }
     sbuf_addf(&job->why, "gdpa-jit warm '%s'", job->spec_text.text);
     return GDPA_E_NOT_READY;

@@ -44,7 +44,7 @@ static const struct option_row options[] = {
      .letter = 'j',
      .kind = OPTION_INTEGER,
      .values = "N",
-     .doc = "compiles at a time; default: by processors and memory",
+     .doc = "compiles at a time; default: GDPAJIT_JOBS, else by processors and memory",
      .lowest = 1,
      .highest = 1024},
     {.name = "dry-run",
@@ -200,6 +200,10 @@ static int collect_specs(struct warm *warm)
     }
     if (warm->list.count == 0 && warm->list.refused == 0) {
         return tool_usage(warm->tool, "warm needs a spec, --file, --trace, --preset, --matrix or --suite");
+    }
+    if (warm->list.left_out > 0) {
+        tool_note(warm->tool, "%zu lines of the trace are left out: cut off, or not a spec of this version",
+                  warm->list.left_out);
     }
     warm->failed = warm->list.refused;
     return EXIT_DONE;
@@ -543,6 +547,15 @@ static void warm_deinit(struct warm *warm)
     free(warm);
 }
 
+/* A variable that is not legal was refused with the context. */
+static int jobs_of(struct tool *tool)
+{
+    const char *variable = getenv("GDPAJIT_JOBS");
+    long jobs = variable != NULL ? strtol(variable, NULL, 10) : 0;
+    jobs = args_integer(&tool->args, "jobs", jobs);
+    return jobs > 0 ? (int)jobs : limits_default_jobs();
+}
+
 static int run(struct tool *tool)
 {
     struct warm *warm = tool_alloc(sizeof *warm);
@@ -558,12 +571,9 @@ static int run(struct tool *tool)
     } else if (code == EXIT_DONE && warm->list.count == 0) {
         code = EXIT_SOME_FAILED; /* every spec was refused, and said so */
     } else if (code == EXIT_DONE) {
-        warm->jobs = (int)args_integer(&tool->args, "jobs", 0);
-        if (warm->jobs == 0) {
-            warm->jobs = limits_default_jobs();
-        }
         warm->ctx = tool_context(tool);
-        code = warm->ctx == NULL ? tool_fail(tool, GDPA_E_MEMORY) : warm_all(warm);
+        warm->jobs = jobs_of(tool);
+        code = warm->ctx == NULL ? tool_fail(tool, tool->ctx_status) : warm_all(warm);
     }
     warm_deinit(warm);
     return code;
