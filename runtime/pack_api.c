@@ -135,6 +135,9 @@ gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *
     }
     cache_close(pack);
     free(list.keys);
+    if (status == GDPA_E_CACHE && pack != NULL) {
+        error_prefix("writing the pack %s", path);
+    }
     TRY(status);
     TRY(report_file(path, &own));
     return report_give(&own, report);
