@@ -205,8 +205,8 @@ static int collect_specs(struct warm *warm)
         return tool_usage(warm->tool, "warm needs a spec, --file, --trace, --preset, --matrix or --suite");
     }
     if (warm->list.left_out > 0) {
-        tool_note(warm->tool, "%zu lines of the trace are left out: cut off, or not a spec of this version",
-                  warm->list.left_out);
+        tool_note(warm->tool, "left out of the trace: %zu line%s, cut off or not a spec of this version",
+                  warm->list.left_out, warm->list.left_out == 1 ? "" : "s");
     }
     warm->failed = warm->list.refused;
     return EXIT_DONE;
