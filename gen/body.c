@@ -123,7 +123,11 @@ enum { PATH_SIZE = 96 };
 static void include_path(const struct assembly *assembly, const struct template_line *line, char path[PATH_SIZE])
 {
     if (file_is(line, "activation.cuh")) {
-        snprintf(path, PATH_SIZE, "activation/%s.cuh", activation_find(assembly->spec->activation)->file);
+        const char *file = activation_find(assembly->spec->activation)->file;
+        snprintf(path, PATH_SIZE, "activation/%s/%s.cuh", plan_family_name(assembly->plan->family), file);
+        if (template_find(assembly->set, path, strlen(path)) == NULL) {
+            snprintf(path, PATH_SIZE, "activation/%s.cuh", file);
+        }
     } else if (file_is(line, "activation_pair.cuh")) {
         snprintf(path, PATH_SIZE, "activation/pair/%s.cuh", activation_find(assembly->spec->activation)->file);
         if (template_find(assembly->set, path, strlen(path)) == NULL) {
@@ -144,6 +148,8 @@ static void include_path(const struct assembly *assembly, const struct template_
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->dq_keys);
     } else if (file_is(line, "wgmma_keys.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n);
+    } else if (file_is(line, "wgmma_half_keys.cuh")) {
+        snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->block_n / 2);
     } else if (file_is(line, "wgmma_values.cuh")) {
         snprintf(path, PATH_SIZE, "ptx/wgmma_n%d.cuh", (int)assembly->plan->value_columns);
     } else {

@@ -137,9 +137,10 @@ static void check_include(struct embed *embed, const struct template_reader *rea
         check_file(embed, reader, "activation/pair.cuh", "");
     } else if (file_is(line, "packed_pair.cuh")) {
         check_file(embed, reader, "activation/packed_pair.cuh", "");
-    } else if (file_is(line, "wgmma_keys.cuh") || file_is(line, "wgmma_values.cuh") ||
-               file_is(line, "wgmma_queries.cuh") || file_is(line, "wgmma_depth.cuh") ||
-               file_is(line, "wgmma_share.cuh") || file_is(line, "wgmma_dq_keys.cuh")) {
+    } else if (file_is(line, "wgmma_keys.cuh") || file_is(line, "wgmma_half_keys.cuh") ||
+               file_is(line, "wgmma_values.cuh") || file_is(line, "wgmma_queries.cuh") ||
+               file_is(line, "wgmma_depth.cuh") || file_is(line, "wgmma_share.cuh") ||
+               file_is(line, "wgmma_dq_keys.cuh")) {
         for (size_t i = 0; i < sizeof(wgmma_widths) / sizeof(wgmma_widths[0]); ++i) {
             snprintf(path, sizeof(path), "ptx/wgmma_n%d.cuh", wgmma_widths[i]);
             check_file(embed, reader, path, ", which gen/wgmma_widths.def names");

@@ -53,8 +53,11 @@ enum {
     DQ_MOST_STAGES = 4,
     DQ_MESSAGE_BYTES = 64,
     DQ_BARRIERS = 4, /* and 6 for each slot of K and V */
-    DQ_PRODUCER_REGISTERS = 32,
-    DQ_CONSUMER_REGISTERS = 160,
+    DQ_PRODUCER_REGISTERS = 56,
+    DQ_CONSUMER_REGISTERS = 152,
+    DQ_FEWEST_PRODUCER_REGISTERS = 32,
+    DQ_MOST_CONSUMER_REGISTERS = 160,
+    DQ_FEW_REGISTERS = 144, /* of a consumer, as counted here */
 };
 
 static const int32_t widths[] = {
@@ -200,13 +203,14 @@ static gdpa_status choose_dq(const gdpa_spec *spec, struct kernel_plan *plan, co
 {
     plan->dq_rows = DQ_CONSUMERS * WARPGROUP_ROWS;
     plan->dq_threads = (DQ_CONSUMERS + 1) * WARPGROUP_THREADS;
-    plan->dq_producer_registers = DQ_PRODUCER_REGISTERS;
-    plan->dq_consumer_registers = DQ_CONSUMER_REGISTERS;
     plan->slice_n = DQ_SLICE;
     plan->dq_keys = DQ_MOST_KEYS;
-    while (plan->dq_keys > DQ_FEWEST_KEYS && dq_registers(plan) > plan->dq_consumer_registers) {
+    while (plan->dq_keys > DQ_FEWEST_KEYS && dq_registers(plan) > DQ_MOST_CONSUMER_REGISTERS) {
         plan->dq_keys -= DQ_SLICE;
     }
+    bool few = dq_registers(plan) <= DQ_FEW_REGISTERS;
+    plan->dq_producer_registers = few ? DQ_PRODUCER_REGISTERS : DQ_FEWEST_PRODUCER_REGISTERS;
+    plan->dq_consumer_registers = few ? DQ_CONSUMER_REGISTERS : DQ_MOST_CONSUMER_REGISTERS;
     for (plan->dq_key_stages = DQ_MOST_STAGES; plan->dq_key_stages >= DQ_FEWEST_STAGES; --plan->dq_key_stages) {
         plan->dq_smem_bytes = (int32_t)dq_smem_bytes(spec, plan);
         bool fits = plan->dq_smem_bytes <= arch->smem_block;

@@ -32,12 +32,33 @@ struct DqProducer {
     uint32_t tile = 0; // of queries, counted
     RingPlace<kDqKeyStages> key_place;
 
+    /*
+     * Tiles of rows that are all there come first, then the last ones of all sequences, which are shorter: at the end of a launch, small pieces
+     * fill the gap between blocks that have one more tile and those that have one less. Masks make other differences, which `run` sees to.
+     */
+    __device__ GradientTile find_rows(int64_t number) const
+    {
+        const gdpa_bwd_params &common = params->common;
+        const int32_t tiles = common.query_tiles_per_seq;
+        //@if !masked
+        const bool cut = common.cu_seqlens_q != nullptr || static_cast<uint32_t>(common.rows_q) % kDqRows != 0;
+        if (tiles > 1 && cut) {
+            const int64_t whole = static_cast<int64_t>(common.batch) * common.heads_q * (tiles - 1);
+            const bool last = number >= whole;
+            GradientTile place = find_tile<kDqRows>({common.cu_seqlens_q, common.batch, common.heads_q, last ? 1 : tiles - 1},
+                                                    last ? number - whole : number);
+            place.first_row += last ? static_cast<int64_t>(tiles - 1) * kDqRows : 0;
+            return place;
+        }
+        //@endif
+        return find_tile<kDqRows>({common.cu_seqlens_q, common.batch, common.heads_q, tiles}, number);
+    }
+
     /* Writes the message of a query tile. False: there is no such tile. Called by the whole warp. */
     __device__ bool assign(int64_t number) const
     {
         const gdpa_bwd_params &common = params->common;
-        const GradientTile place =
-            find_tile<kDqRows>({common.cu_seqlens_q, common.batch, common.heads_q, common.query_tiles_per_seq}, number);
+        const GradientTile place = find_rows(number);
         if (place.batch < 0) {
             return false;
         }

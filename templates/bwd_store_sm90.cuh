@@ -58,7 +58,9 @@ struct Store : Products {
         const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
         Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
                                  first_row * params->dq_stride_row + first_share_column();
-        const int32_t columns = kHeadDim - static_cast<int32_t>(first_share_column());
+        // Not one more: those behind are the other warpgroup's.
+        const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
+        const int32_t columns = left < kShareColumns ? left : kShareColumns;
         store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns, factor);
     }
 

@@ -1,17 +1,19 @@
 /*
- * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and kConsumers consumer warpgroups.
+ * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one feeding warpgroup and kConsumers consumer warpgroups.
  *
  * Blocks are persistent: each takes query tiles of kBlockM rows until there are no more. Tiles flow through rings of slots guarded by
  * pairs of barriers (full, empty), so that the loads of the next query tile run under the math of this one:
  *
- *     producer      Q K0 K1 V0 K2 V1 ... | Q' K0' ...          (asks the copy engine, waits for empty slots only)
+ *     scout         Q | Q' | ...                               (finds work, asks for queries; a tile ahead)
+ *     producer      K0 K1 V0 K2 V1 ... | K0' ...               (asks for the rest; both wait for empty slots only)
  *     consumer w    S = Q K0^T; P = f(S); O += P V0 | S = Q K1^T; ... | store O       on rows 64 w .. 64 w + 63
  *
  * A consumer overlaps the activation of a slice of P with the product of the slice before; for the rest, the other consumers' products fill
- * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
+ * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the scout alone and told in messages.
  */
 #include "activation.cuh"
 #include "config_default.cuh"
+#include "epilogue_sm90.cuh"
 #include "mask.cuh"
 #include "numeric.cuh"
 #include "params.h"
@@ -19,26 +21,28 @@
 #include "ptx/barrier.cuh"
 #include "ptx/fence.cuh"
 #include "ptx/named_barrier.cuh"
-#include "ptx/global_memory.cuh"
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/special_registers.cuh"
-#include "ptx/stmatrix.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
 #include "ring.cuh"
 #include "shared_tile.cuh"
+//@if half_tiles
+#include "wgmma_half_keys.cuh"
+//@endif
 #include "wgmma_keys.cuh"
 #include "wgmma_values.cuh"
 #include "work_sm90.cuh"
 
-constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
-constexpr int kOutputs = kValueColumns / 2;  // of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
-constexpr int kKeySteps = kBlockN / 16;
-constexpr int kSliceSteps = kSliceN / 16;
-constexpr int kSlices = kBlockN / kSliceN;
+
+/* A thread's share of the scores of 64 rows and so many keys. */
+template <int kKeys> using Scores = float[kKeys / 2];
+
+/* P of so many keys: the A fragments of 16 at a time. */
+template <int kKeys> using Weights = uint32_t[kKeys / 16][4];
 
 struct Consumer {
     Shared shared;
@@ -52,12 +56,6 @@ struct Consumer {
         return tid_x() % 32;
     }
 
-    /* Row of the query tile where this thread's warp begins. */
-    __device__ uint32_t warp_row() const
-    {
-        return number * 64 + tid_x() / 32 % 4 * 16;
-    }
-
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
@@ -66,13 +64,8 @@ struct Consumer {
         }
     }
 
-    /* The query tile, with the message and the staged output: every thread is done with what it read. */
-    __device__ void release_queries() const
-    {
-        mbarrier_arrive(shared.queries_empty(query_place.slot()));
-    }
-
-    __device__ void multiply_keys(float (&scores)[kScores]) const
+    /* S = Q K^T of the tile, or of its first keys. */
+    template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
         const uint64_t queries =
             wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
@@ -94,35 +87,35 @@ struct Consumer {
      * to wait for, so a slice is final as soon as it is activated. The mask has a copy of this code of its own: its mere presence
      * costs tiles that need none 5 %.
      */
-    template <bool kHide>
-    __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
-                                          int32_t tile, bool accumulate, const ActivationConstants &constants) const
+    template <bool kHide, int kKeys>
+    __device__ void activate_and_multiply(float (&output)[kOutputs], Scores<kKeys> &scores, uint32_t work, int32_t tile,
+                                          const ActivationConstants &constants) const
     {
+        constexpr int kSliceSteps = (kSliceN < kKeys ? kSliceN : kKeys) / 16;
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
         if (kHide) {
 #pragma unroll
-            for (int i = 0; i < kScores; ++i) {
+            for (int i = 0; i < kKeys / 2; ++i) {
                 scores[i] *= activation_turn(constants);
             }
         }
-        uint32_t weights[kKeySteps][4];
+        Weights<kKeys> weights;
 #pragma unroll
-        for (int slice = 0; slice < kSlices; ++slice) {
+        for (int first_step = 0; first_step < kKeys / 16; first_step += kSliceSteps) {
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
+                activate(weights[step], &scores[8 * step], constants);
             }
             if (kHide) {
-                hide_slice(weights, slice, work, tile);
+                hide_slice<kSliceSteps>(&weights[first_step], first_step * 16, work, tile);
             }
-            if (slice == 0) {
+            if (first_step == 0) {
                 mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
             }
             wgmma_fence();
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                const int step = slice * kSliceSteps + in_slice;
-                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
+                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, true);
             }
             wgmma_commit_group();
         }
@@ -131,12 +124,11 @@ struct Consumer {
     }
 
     /* f of the scores of 16 keys -> packed A fragments of P. */
-    __device__ static void activate(uint32_t (&weights)[4], const float (&scores)[kScores], int step,
-                                    const ActivationConstants &constants)
+    __device__ static void activate(uint32_t (&weights)[4], const float *scores, const ActivationConstants &constants)
     {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            weights[i] = activation_pack(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants);
+            weights[i] = activation_pack(scores[2 * i], scores[2 * i + 1], constants);
         }
         tie(weights);
     }
@@ -158,6 +150,14 @@ struct Consumer {
         //@endif
         return nothing;
     }
+
+    //@if half_tiles
+    /* Whether a tile is the last of its sequence, and at most half of it exists. */
+    __device__ bool first_half_is_enough(uint32_t work, int32_t tile) const
+    {
+        return static_cast<int64_t>(tile) * kBlockN + kBlockN / 2 >= read_uniform_word(work + kWorkLengthK);
+    }
+    //@endif
 
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
@@ -197,9 +197,10 @@ struct Consumer {
     //@endif
 
     /* Zeroes the hidden pairs of a slice. Bounds are columns of the slice, relative to the thread's first one. */
-    __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
+    template <int kSliceSteps>
+    __device__ void hide_slice(uint32_t (*weights)[4], int first_column, uint32_t work, int32_t tile) const
     {
-        const int64_t key = static_cast<int64_t>(tile) * kBlockN + slice * kSliceN + lane() % 4 * 2;
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + first_column + lane() % 4 * 2;
         const int64_t last = read_uniform_word(work + kWorkLengthK) - 1 - key;
 #pragma unroll
         for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
@@ -225,7 +226,7 @@ struct Consumer {
                 left = left && column >= low;
                 right = right && column + 1 >= low;
                 //@endif
-                weights[slice * kSliceSteps + pair / 2][pair % 2 * 2 + half] &=
+                weights[pair / 2][pair % 2 * 2 + half] &=
                     (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
             }
         }
@@ -236,118 +237,40 @@ struct Consumer {
         return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
     }
 
-    /* Writes the rows that exist, and gives the query tile back. */
-    __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
+    /* Both products, once the keys are there. */
+    template <bool kHide, int kKeys>
+    __device__ void multiply_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        const int32_t valid_rows = read_uniform_word(work + kWorkValidRows);
-        //@if out_fp32
-        float *target = static_cast<float *>(params->o) + ld_shared_b64(work + kWorkOffset);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const uint32_t row = warp_row() + lane() / 4 + half * 8;
-            if (static_cast<int32_t>(row) < valid_rows) {
-                float *place = target + row * params->o_stride_row + lane() % 4 * 2;
-#pragma unroll
-                for (int n = 0; n < kHeadDimV / 8; ++n) {
-                    st_global_v2_b32(place + n * 8, float_as_bits(scale_output(output[4 * n + 2 * half], factor)),
-                                     float_as_bits(scale_output(output[4 * n + 2 * half + 1], factor)));
-                }
-            }
-        }
-        release_queries();
-        //@else
-        stage(output, factor);
-        bar_warp_sync();
-        uint16_t *target = static_cast<uint16_t *>(params->o) + ld_shared_b64(work + kWorkOffset);
-        // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
-        // so they come after it, where there are registers for a whole share of the output.
-        constexpr int kBatches = kOutputLoads > 8 ? 2 : 1;
-        constexpr int kBatchLoads = kOutputLoads / kBatches;
-        uint32_t words[kBatchLoads][4];
-#pragma unroll
-        for (int batch = 0; batch < kBatches; ++batch) {
-            load_staged(words, batch * kBatchLoads);
-            if (batch == kBatches - 1) {
-                fence_proxy_async_shared();
-                release_queries();
-            }
-            store_staged(words, batch * kBatchLoads, target, valid_rows);
-        }
-        //@endif
-    }
-
-    //@if !out_fp32
-    static constexpr int kOutputUnits = kHeadDimV / 8; // of 16 bytes in a row
-    static constexpr int kOutputLoads = round_up((16 * kOutputUnits + 31) / 32, 2);
-
-    template <int kCount> __device__ void load_staged(uint32_t (&words)[kCount][4], int first) const
-    {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            if (index < 16 * kOutputUnits) {
-                ld_shared_v4_b32(words[i], staging_address(warp_row() + index / kOutputUnits, index % kOutputUnits));
-            }
-        }
-    }
-
-    template <int kCount>
-    __device__ void store_staged(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
-    {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            const uint32_t row = warp_row() + index / kOutputUnits;
-            if (index < 16 * kOutputUnits && static_cast<int32_t>(row) < valid_rows) {
-                st_global_v4_b32(target + row * params->o_stride_row + index % kOutputUnits * 8, words[i]);
-            }
-        }
-    }
-
-    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
-    {
-        return shared.queries(query_place.slot()) + unit / 8 * kQueryChunkBytes + row * 128 + ((unit % 8 ^ row % 8) << 4);
-    }
-
-    /* The warp's 16 rows of the output over its own rows of the query tile, which nobody else reads. */
-    __device__ void stage(const float (&output)[kOutputs], float factor) const
-    {
-        const uint32_t row = warp_row() + lane() % 16;
-#pragma unroll
-        for (int n = 0; n < kOutputs / 8; ++n) { // 16 columns
-            uint32_t packed[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
-            }
-            stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
-        }
-    }
-    //@endif
-
-    /* A tile of which every row sees every key. */
-    __device__ void plain_tile(float (&output)[kOutputs], bool accumulate, const ActivationConstants &constants)
-    {
-        float scores[kScores];
-        mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        Scores<kKeys> scores;
         multiply_keys(scores);
         release_tile(shared.keys_empty(tile_place.slot()));
-        activate_and_multiply<false>(output, scores, 0, 0, accumulate, constants);
+        activate_and_multiply<kHide, kKeys>(output, scores, work, tile, constants);
+    }
+
+    /* A tile of which every row sees every key. */
+    __device__ void plain_tile(float (&output)[kOutputs], const ActivationConstants &constants)
+    {
+        mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        multiply_tile<false, kBlockN>(output, 0, 0, constants);
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
     }
 
-    /* A tile with something to hide. False: this warpgroup's rows see nothing of it. */
-    __device__ bool other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, bool accumulate,
-                               const ActivationConstants &constants)
+    /* A tile with something to hide. */
+    __device__ void other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants)
     {
-        float scores[kScores];
         const bool visible = !sees_nothing(work, tile);
+        //@if half_tiles
+        const bool half = visible && first_half_is_enough(work, tile);
+        //@endif
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        //@if half_tiles
+        if (half) {
+            multiply_tile<true, kBlockN / 2>(output, work, tile, constants);
+        } else
+        //@endif
         if (visible) {
-            multiply_keys(scores);
-            release_tile(shared.keys_empty(tile_place.slot()));
-            activate_and_multiply<true>(output, scores, work, tile, accumulate, constants);
+            multiply_tile<true, kBlockN>(output, work, tile, constants);
         } else {
             // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
             mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
@@ -356,7 +279,6 @@ struct Consumer {
         }
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
-        return visible;
     }
 
     __device__ void run()
@@ -369,28 +291,27 @@ struct Consumer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            // Sums from 0, always: were the first product to begin them anew, their registers would count as taken from the beginning of
+            // the message before, and the epilogue would have to do without them.
             float output[kOutputs];
-            bool started = false;
+#pragma unroll
+            for (int i = 0; i < kOutputs; ++i) {
+                output[i] = 0.0f;
+            }
             int32_t tile = read_uniform_word(work + kWorkFirstTile);
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
                 for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
-                    plain_tile(output, started, constants);
-                    started = true;
+                    plain_tile(output, constants);
                 }
                 if (tile >= read_uniform_word(work + kWorkEndTile)) {
                     break;
                 }
-                started = other_tile(output, work, tile, started, constants) || started;
+                other_tile(output, work, tile, constants);
                 ++tile;
             }
-            if (!started) {
-#pragma unroll
-                for (int i = 0; i < kOutputs; ++i) {
-                    output[i] = 0.0f;
-                }
-            }
-            store(output, work, constants.epilogue);
+            const Epilogue epilogue = {shared, params, number, query_place.slot()};
+            epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;
         }
     }
@@ -406,6 +327,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         prefetch_tensormap(&params.k_map);
         prefetch_tensormap(&params.v_map);
     }
+    //@if shared_out
+    if (is_shared_out(params.common)) {
+        add_up_shares(params.common, shared.keys(0));
+    }
+    //@endif
     bar_sync_0();
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {
@@ -416,6 +342,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         } else if (tid_x() < 64) {
             Repairer repairer = {shared, &params.common};
             repairer.run();
+        } else if (tid_x() < 96) {
+            Scout scout = {shared, &params};
+            scout.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();

@@ -1,5 +1,6 @@
 /*
- * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
+ * The feeding side of the Hopper forward kernel, a warp each: the scout (scout_sm90.cuh) finds the work and asks the copy engine for queries,
+ * the producer asks for keys and values, the repairer repairs value tiles.
  *
  * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
  * not 0. Such a tile completes another barrier first (values_raw); the repair warp zeroes the rows and passes it on. Keys and queries
@@ -15,27 +16,8 @@
 #include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 #include "ring.cuh"
-#include "sequence.cuh"
-#include "tile_schedule.cuh"
+#include "scout_sm90.cuh"
 #include "work_sm90.cuh"
-
-/* What is found of a tile; the details go straight into its message. */
-struct Assignment {
-    int32_t first_tile;
-    int32_t end_tile;
-    int32_t length_k;
-};
-
-/* All chunks of a tile, by one thread. */
-template <int kChunks, int kChunkBytes>
-__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
-                                int32_t batch)
-{
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
-    }
-}
 
 /* Whether a key tile holds rows in memory that are not of the sequence. */
 __device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t length_k, int32_t tile)
@@ -44,72 +26,18 @@ __device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t lengt
     return cut && (params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
 }
 
+/* Asks for the keys and values of the messages. Called by one whole warp. */
 struct Producer {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // of the key tile that comes next
 
-    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
-    __device__ bool assign(int64_t tile, Assignment &assignment)
-    {
-        const gdpa_fwd_params &common = params->common;
-        const TileWork place = find_tile(common, tile);
-        if (place.batch < 0) {
-            return false;
-        }
-        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
-        if (place.first_row >= q.length) {
-            return false;
-        }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
-        const int32_t first_row = static_cast<int32_t>(place.first_row);
-        const int32_t rows_left = q.length - first_row;
-        const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
-        const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
-        assignment.first_tile = range.begin / kBlockN;
-        assignment.end_tile = (range.end + kBlockN - 1) / kBlockN;
-        assignment.length_k = k.length;
-        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
-            const uint32_t work = shared.work(query_place.slot());
-            st_shared_b64(work + kWorkOffset, place.batch * common.o_stride_batch +
-                                                  (q.first_row + first_row) * common.o_stride_row +
-                                                  place.head * common.o_stride_head);
-            write_word(work + kWorkFirstRow, first_row);
-            write_word(work + kWorkValidRows, valid_rows);
-            write_word(work + kWorkLengthQ, q.length);
-            write_word(work + kWorkLengthK, k.length);
-            write_word(work + kWorkFirstTile, assignment.first_tile);
-            write_word(work + kWorkEndTile, assignment.end_tile);
-            write_word(work + kWorkHeadQ, place.head);
-            write_word(work + kWorkHeadK, place.head / common.heads_per_group);
-            write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row) + first_row);
-            write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
-            write_word(work + kWorkBatchQ, common.cu_seqlens_q != nullptr ? 0 : place.batch);
-            write_word(work + kWorkBatchK, common.cu_seqlens_k != nullptr ? 0 : place.batch);
-        }
-        return true;
-    }
-
-    __device__ void load_queries()
-    {
-        if (tid_x() == 0) {
-            const uint32_t full = shared.queries_full(query_place.slot());
-            const uint32_t work = shared.work(query_place.slot());
-            mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
-            load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
-                                                     read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
-                                                     read_word(work + kWorkBatchQ));
-        }
-    }
-
-    __device__ void load_keys(RingPlace<kStages> place, int32_t tile) const
+    __device__ void load_keys(RingPlace<kStages> place, uint32_t work, int32_t tile) const
     {
         mbarrier_wait_parity(shared.keys_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t full = shared.keys_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kKeyBytes);
             load_box<kDepthChunks, kKeyChunkBytes>(shared.keys(place.slot()), &params->k_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
@@ -117,13 +45,12 @@ struct Producer {
         }
     }
 
-    __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
+    __device__ void load_values(RingPlace<kStages> place, uint32_t work, int32_t tile) const
     {
         mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
-            const bool repair = needs_repair(params->common, length_k, tile);
+        if (tid_x() % 32 == 0) {
+            const bool repair = needs_repair(params->common, read_word(work + kWorkLengthK), tile);
             const uint32_t full = repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kValueBytes);
             load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
@@ -131,42 +58,35 @@ struct Producer {
         }
     }
 
-    __device__ void run()
+    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    __device__ void load_tiles(uint32_t work)
     {
-        const gdpa_fwd_params &common = params->common;
-        uint32_t step = first_step(common);
-        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
-             place += step, step = 2 * nctaid_x() - step) {
-            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
-            Assignment assignment;
-            if (tile < common.gap_begin && place >= common.gap_begin || !assign(tile, assignment)) {
-                continue;
-            }
-            load_queries();
-            // Keys run one tile ahead of values: slots are asked for in the order in which they become free.
-            if (assignment.first_tile < assignment.end_tile) {
-                load_keys(tile_place, assignment.first_tile);
-            }
-            for (int32_t key_tile = assignment.first_tile; key_tile < assignment.end_tile; ++key_tile) {
-                const RingPlace<kStages> place = tile_place;
-                ++tile_place.uses;
-                if (key_tile + 1 < assignment.end_tile) {
-                    load_keys(tile_place, key_tile + 1);
-                }
-                load_values(place, key_tile, assignment.length_k);
-            }
-            ++query_place.uses;
+        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
+        if (first_tile < end_tile) {
+            load_keys(tile_place, work, first_tile);
         }
-        stop();
+        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+            const RingPlace<kStages> values_place = tile_place;
+            ++tile_place.uses;
+            if (tile + 1 < end_tile) {
+                load_keys(tile_place, work, tile + 1);
+            }
+            load_values(values_place, work, tile);
+        }
     }
 
-    /* A work message without rows: there is no more. */
-    __device__ void stop()
+    __device__ void run()
     {
-        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
-            write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
-            mbarrier_arrive(shared.queries_full(query_place.slot()));
+        while (true) {
+            mbarrier_wait_parity(shared.announced(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            load_tiles(work);
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            ++query_place.uses;
         }
     }
 };

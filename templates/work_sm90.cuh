@@ -30,8 +30,8 @@ constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
 constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
 
 /*
- * The message of a query tile, written by the producer before the tile's barrier completes: 32-bit words at these bytes. The producer reads
- * its own part back: it has few registers.
+ * The message of a query tile, written by the scout before the tile's barriers complete: 32-bit words at these bytes. Who feeds reads its
+ * own part again each time: it has few registers.
  */
 constexpr int kWorkOffset = 0;     // 64 bits: elements of o before row 0 of the tile
 constexpr int kWorkFirstRow = 8;   // of the tile, in its sequence
@@ -53,7 +53,7 @@ constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChun
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
 constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
-constexpr int kBarriers = 2 * kQueryStages + 5 * kStages;
+constexpr int kBarriers = 3 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -89,26 +89,31 @@ struct Shared {
     {
         return barrier(kQueryStages + slot);
     }
-    __device__ uint32_t keys_full(uint32_t slot) const
+    /* The message is there; the queries may be still under way. */
+    __device__ uint32_t announced(uint32_t slot) const
     {
         return barrier(2 * kQueryStages + slot);
     }
+    __device__ uint32_t keys_full(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + slot);
+    }
     __device__ uint32_t keys_empty(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + kStages + slot);
+        return barrier(3 * kQueryStages + kStages + slot);
     }
     __device__ uint32_t values_full(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + 2 * kStages + slot);
+        return barrier(3 * kQueryStages + 2 * kStages + slot);
     }
     __device__ uint32_t values_empty(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + 3 * kStages + slot);
+        return barrier(3 * kQueryStages + 3 * kStages + slot);
     }
     /* The values have arrived, but rows of another sequence among them are still to be zeroed. */
     __device__ uint32_t values_raw(uint32_t slot) const
     {
-        return barrier(2 * kQueryStages + 4 * kStages + slot);
+        return barrier(3 * kQueryStages + 4 * kStages + slot);
     }
 };
 
@@ -117,7 +122,8 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 32); // every reader, repairs included
+        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 64); // every reader of the message, two feeding warps included
+        mbarrier_init(shared.announced(slot), 1);
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);

@@ -194,6 +194,9 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"bottom_right", "d=64 act=relu arch=80 causal", "d=64 act=relu arch=80 causal align=top_left"},
         {"jagged_q", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_k=jagged"},
         {"jagged_k", "d=64 act=relu arch=80 layout_k=jagged", "d=64 act=relu arch=80 layout_q=jagged"},
+        {"shared_out", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_q=jagged causal"},
+        {"shared_out", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_k=jagged"},
+        {"half_tiles", "d=64 act=relu arch=80", "d=64 act=relu arch=80 causal"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"backward", "bwd d=64 act=relu arch=80", "d=64 act=relu arch=80"},
         {"deterministic", "bwd d=64 act=relu arch=80 deterministic", "d=64 act=relu arch=80 deterministic"},
@@ -425,7 +428,8 @@ static void sources_have_the_wgmma_that_they_use(void **state)
         for (int32_t width = 8; width <= 256; width += 8) {
             char wrapper[64];
             snprintf(wrapper, sizeof(wrapper), "// ---- templates/ptx/wgmma_n%d.cuh\n", width);
-            bool used = width == plan.block_n || width == plan.value_columns;
+            bool used = width == plan.block_n || width == plan.value_columns ||
+                        (width == plan.block_n / 2 && (plan.block_n == 64 || plan.block_n == 128));
             if ((strstr(source.text, wrapper) != NULL) != used) {
                 fail_msg("dv=%d: %s has %sbeen spliced in", dim, wrapper, used ? "not " : "");
             }

@@ -25,7 +25,7 @@ static void canonical_texts_name_the_basics_and_what_is_no_default(void **state)
         {"d=64 act=relu family=wgmma arch=90", "fwd head_dim=64 dtype=bf16 activation=relu arch=sm_90a"},
         {"d=64 act=relu schedule=static family=hopper", "fwd head_dim=64 dtype=bf16 activation=relu family=sm90"},
         {"bwd d=64 act=relu deterministic schedule=static unaligned layout_k=varlen",
-         "bwd head_dim=64 dtype=bf16 activation=relu layout_k=jagged schedule=static deterministic unaligned"},
+         "bwd head_dim=64 dtype=bf16 activation=relu layout_k=jagged deterministic unaligned"},
     };
     struct sbuf text;
     sbuf_init(&text, 4096);

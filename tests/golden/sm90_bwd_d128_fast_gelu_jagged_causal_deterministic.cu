@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_316c3bc4
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_20486f83
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164312 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -1186,12 +1186,15 @@ __device__ inline float gelu_argument_slope(float square)
  * fast_gelu, and gelu_tanh too: with u = sqrt(2/pi) (x + 0.044715 x^3) and t = tanh(u), 2 f = x (1 + t) and 2 f' - 1 = t + x u' (1 - t^2). For a raw
  * score r and x = s r, the factors 1/2 and s leave the loop in bf16. 9 operations and 1 special function.
  *
- * The tanh of a Hopper is within 2^-16 everywhere (measured for all arguments, tests/gpu), where the manual promises 2^-11: that keeps the bound of
+ * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
  * the exact functions.
  */
 
 /* t is 1 there, and stays it; without an end, scores whose cube overflows would give infinity times 0. */
 constexpr float kSquareOfEnd = 36.0f;
+
+/* Of raw scores, whatever the scale: scale 0 would have none, and the square of a far score would be infinity times 0. */
+constexpr float kLargestEnd = 1.7014118346046923e38f; // 2^127
 
 /* Scales beyond it give the same result, and their cube would overflow. */
 constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40
@@ -1214,8 +1217,8 @@ __device__ inline PairConstants pair_constants(const gdpa_bwd_params &params)
     const float cubic = kGeluK1 * size * size * size;
     const float half_scale = 0.5f * params.scale;
     const float weight_epilogue = half_scale * params.out_scale;
-    return {kGeluK0 * size, cubic, 3.0f * cubic, kSquareOfEnd / (size * size), half_scale, factors.inner, weight_epilogue,
-            0.5f * factors.outer};
+    const float end = min_nan_f32(kSquareOfEnd / (size * size), kLargestEnd);
+    return {kGeluK0 * size, cubic, 3.0f * cubic, end, half_scale, factors.inner, weight_epilogue, 0.5f * factors.outer};
 }
 
 __device__ inline void value_and_slope(float score, const PairConstants &constants, float &value, float &slope)
@@ -1306,7 +1309,9 @@ struct Store : Products {
         const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
         Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
                                  first_row * params->dq_stride_row + first_share_column();
-        const int32_t columns = kHeadDim - static_cast<int32_t>(first_share_column());
+        // Not one more: those behind are the other warpgroup's.
+        const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
+        const int32_t columns = left < kShareColumns ? left : kShareColumns;
         store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns, factor);
     }
 
@@ -2348,7 +2353,7 @@ struct Consumer : Mask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_316c3bc4(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_20486f83(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2670,12 +2675,22 @@ struct DqProducer {
     uint32_t tile = 0; // of queries, counted
     RingPlace<kDqKeyStages> key_place;
 
+    /*
+     * Tiles of rows that are all there come first, then the last ones of all sequences, which are shorter: at the end of a launch, small pieces
+     * fill the gap between blocks that have one more tile and those that have one less. Masks make other differences, which `run` sees to.
+     */
+    __device__ GradientTile find_rows(int64_t number) const
+    {
+        const gdpa_bwd_params &common = params->common;
+        const int32_t tiles = common.query_tiles_per_seq;
+        return find_tile<kDqRows>({common.cu_seqlens_q, common.batch, common.heads_q, tiles}, number);
+    }
+
     /* Writes the message of a query tile. False: there is no such tile. Called by the whole warp. */
     __device__ bool assign(int64_t number) const
     {
         const gdpa_bwd_params &common = params->common;
-        const GradientTile place =
-            find_tile<kDqRows>({common.cu_seqlens_q, common.batch, common.heads_q, common.query_tiles_per_seq}, number);
+        const GradientTile place = find_rows(number);
         if (place.batch < 0) {
             return false;
         }
@@ -3033,7 +3048,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_316c3bc4_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_20486f83_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

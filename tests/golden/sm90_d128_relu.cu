@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=relu arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_relu_9eb577e5
+ * kernel     gdpa_fwd_sm90_d128_bf16_relu_27d01f15
  * generator  (this version)
- * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229616 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
+ * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229632 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=relu arch=sm_90a"
  */
 
@@ -24,7 +24,7 @@ constexpr int kQueryStages = 2;         // query tiles in shared memory at a tim
 constexpr int kValueColumns = 128;      // columns of the output in registers
 constexpr int kProducerRegisters = 32;  // of a thread that copies
 constexpr int kConsumerRegisters = 160; // of a thread that computes
-constexpr int kSmemBytes = 229616;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 229632;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -309,35 +309,6 @@ __device__ inline uint32_t activation_pack(float score0, float score1, const Act
     return pack_input_relu(score0, score1);
 }
 
-// ---- templates/mask.cuh
-/*
- * Visibility: which keys a query sees. Position i of the queries stands at position i + offset of the keys, offset = length_k -
- * length_q (bottom_right) or 0 (top_left), and sees the keys from i + offset - kWindowLeft to i + offset + kWindowRight, as far as they exist.
- */
-
-/* The keys that any row of a query tile sees, [begin, end); begin >= end: none. */
-struct KeyRange {
-    int32_t begin;
-    int32_t end;
-};
-
-/* What to add to a query's position to get the key position it stands at. */
-__device__ inline int64_t key_offset(int32_t length_q, int32_t length_k)
-{
-    return static_cast<int64_t>(length_k) - length_q;
-}
-
-/* first_row, last_row: of the query tile, in its sequence. */
-__device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int32_t length_q, int32_t length_k)
-{
-    int64_t begin = 0;
-    int64_t end = length_k;
-    if (end <= begin) {
-        return {0, 0};
-    }
-    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
-}
-
 // ---- templates/params.h
 /*
  * The kernel arguments, shared by host C and generated CUDA: one struct, passed by value as the only parameter.
@@ -401,104 +372,6 @@ __device__ inline void fence_proxy_async_shared()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// ---- templates/ptx/special_registers.cuh
-/*
- * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
- * when it has more blocks than the first may have.
- */
-
-__device__ inline uint32_t tid_x()
-{
-    return threadIdx.x;
-}
-
-__device__ inline uint32_t ctaid_x()
-{
-    return blockIdx.x;
-}
-
-__device__ inline uint32_t ctaid_y()
-{
-    return blockIdx.y;
-}
-
-__device__ inline uint32_t nctaid_x()
-{
-    return gridDim.x;
-}
-
-// ---- templates/ptx/tma.cuh
-/*
- * Copies of boxes of a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor" (sm_90). One thread asks for all of it.
- *
- * Boxes, strides, swizzle and bounds are in the tensor map; elements outside the tensor become zeros, and count as bytes.
- */
-
-__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
-/* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
-__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
-                                                    int32_t c1, int32_t c2, int32_t c3)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
-                 "[%2];" ::"r"(shared),
-                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-                 : "memory");
-}
-
-// ---- templates/ptx/warp.cuh
-/*
- * Exchange among the lanes of a full warp. PTX ISA, "vote.sync", "shfl.sync", "bar.warp.sync".
- */
-
-/* Bit l is the predicate of lane l. */
-__device__ inline uint32_t vote_sync_ballot(bool predicate)
-{
-    uint32_t ballot;
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
-                 : "=r"(ballot)
-                 : "r"(static_cast<uint32_t>(predicate)));
-    return ballot;
-}
-
-/* The value of lane `source`. */
-__device__ inline uint32_t shfl_sync_idx(uint32_t value, uint32_t source)
-{
-    uint32_t result;
-    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(source));
-    return result;
-}
-
-/* A meeting of the warp's lanes; orders their memory accesses. PTX ISA, "bar.warp.sync". */
-__device__ inline void bar_warp_sync()
-{
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-}
-
-// ---- templates/ring.cuh
-/*
- * A place in a ring of shared-memory slots, as the number of the uses before it: which slot, and in which of its alternating uses.
- * The parity of a slot's `full` barrier in a use is phase(); that of its `empty` barrier before the use is phase() ^ 1, which passes at once
- * the first time round.
- */
-
-template <int kSlots> struct RingPlace {
-    uint32_t uses = 0;
-
-    __device__ uint32_t slot() const
-    {
-        return uses % kSlots;
-    }
-
-    __device__ uint32_t phase() const
-    {
-        return uses / kSlots % 2;
-    }
-};
-
 // ---- templates/ptx/global_memory.cuh
 /*
  * Global memory by pointer. PTX ISA, "ld", "st".
@@ -540,6 +413,561 @@ __device__ inline void st_global_v4_b32(void *address, const uint32_t (&value)[4
                  "r"(value[2]), "r"(value[3])
                  : "memory");
 }
+
+// ---- templates/ptx/shared_memory.cuh
+/*
+ * Shared memory by 32-bit address in the .shared window. PTX ISA, "ld", "st", "cvta".
+ *
+ * Kernels hold shared addresses as uint32_t and touch shared memory through these functions and the other wrappers of
+ * ptx/ only, never through pointers.
+ */
+
+/* Address of the dynamic shared memory of the block, aligned to 1024 bytes. */
+__device__ inline uint32_t dynamic_shared_base()
+{
+    extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+    return static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+__device__ inline void st_shared_b16(uint32_t address, uint16_t value)
+{
+    asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
+}
+
+__device__ inline void st_shared_b32(uint32_t address, uint32_t value)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+__device__ inline uint32_t ld_shared_b32(uint32_t address)
+{
+    uint32_t value;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+    return value;
+}
+
+__device__ inline void st_shared_b64(uint32_t address, int64_t value)
+{
+    asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(value) : "memory");
+}
+
+__device__ inline int64_t ld_shared_b64(uint32_t address)
+{
+    int64_t value;
+    asm volatile("ld.shared.b64 %0, [%1];" : "=l"(value) : "r"(address) : "memory");
+    return value;
+}
+
+__device__ inline void st_shared_v4_b32(uint32_t address, const uint32_t (&value)[4])
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]), "r"(value[1]),
+                 "r"(value[2]), "r"(value[3])
+                 : "memory");
+}
+
+__device__ inline void ld_shared_v4_b32(uint32_t (&value)[4], uint32_t address)
+{
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- templates/ptx/special_registers.cuh
+/*
+ * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
+ * when it has more blocks than the first may have.
+ */
+
+__device__ inline uint32_t tid_x()
+{
+    return threadIdx.x;
+}
+
+__device__ inline uint32_t ctaid_x()
+{
+    return blockIdx.x;
+}
+
+__device__ inline uint32_t ctaid_y()
+{
+    return blockIdx.y;
+}
+
+__device__ inline uint32_t nctaid_x()
+{
+    return gridDim.x;
+}
+
+// ---- templates/ptx/stmatrix.cuh
+/*
+ * Stores of 8x8 matrices of 16-bit elements, four at a time: the inverse of ldmatrix_x4. PTX ISA, "stmatrix" (sm_90).
+ */
+
+__device__ inline void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
+                 "r"(m2), "r"(m3)
+                 : "memory");
+}
+
+// ---- templates/ptx/warp.cuh
+/*
+ * Exchange among the lanes of a full warp. PTX ISA, "vote.sync", "shfl.sync", "bar.warp.sync".
+ */
+
+/* Bit l is the predicate of lane l. */
+__device__ inline uint32_t vote_sync_ballot(bool predicate)
+{
+    uint32_t ballot;
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+                 : "=r"(ballot)
+                 : "r"(static_cast<uint32_t>(predicate)));
+    return ballot;
+}
+
+/* The value of lane `source`. */
+__device__ inline uint32_t shfl_sync_idx(uint32_t value, uint32_t source)
+{
+    uint32_t result;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(source));
+    return result;
+}
+
+/* A meeting of the warp's lanes; orders their memory accesses. PTX ISA, "bar.warp.sync". */
+__device__ inline void bar_warp_sync()
+{
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+// ---- templates/shared_tile.cuh
+/*
+ * A tile of 16-bit elements in shared memory: rows x columns, cut into chunks of 64 (or 32) columns, each chunk
+ * [rows][128 (or 64) bytes] with the 16-byte units of a row exchanged (swizzled), so that the 8 rows of an 8x8 matrix that
+ * ldmatrix reads, and the 8 units of a row that a copy writes, lie in different banks.
+ *
+ *     chunk of 64 columns: unit u of row r is stored at unit u ^ (r % 8)         of that row
+ *     chunk of 32 columns: unit u of row r is stored at unit u ^ ((r / 2) % 4)   of that row
+ */
+
+constexpr int round_up(int value, int step)
+{
+    return (value + step - 1) / step * step;
+}
+
+template <int kRows_, int kColumns_> struct SharedTile {
+    static constexpr int kRows = kRows_;
+    static constexpr int kColumns = kColumns_;
+    static constexpr int kChunkColumns = kColumns % 64 == 0 ? 64 : 32;
+    static constexpr int kChunkUnits = kChunkColumns / 8; // of 16 bytes
+    static constexpr int kRowBytes = kChunkColumns * 2;   // of one row in one chunk
+    static constexpr int kChunkBytes = kRows * kRowBytes;
+    static constexpr int kBytes = round_up(kColumns, kChunkColumns) / kChunkColumns * kChunkBytes;
+    static constexpr int kUnits = round_up(kColumns, 16) / 8; // units of a row that are filled and read
+
+    uint32_t base;
+
+    /* What row r adds to the unit number. */
+    __device__ static uint32_t swizzle(uint32_t row)
+    {
+        return kChunkColumns == 64 ? row % 8 : row / 2 % 4;
+    }
+
+    /* Shared address of a 16-byte unit, counted over all chunks. */
+    __device__ uint32_t unit_address(uint32_t row, uint32_t unit) const
+    {
+        const uint32_t chunk = unit / kChunkUnits;
+        const uint32_t place = unit % kChunkUnits ^ swizzle(row);
+        return base + chunk * kChunkBytes + row * kRowBytes + place * 16;
+    }
+};
+
+// ---- templates/ptx/mbarrier.cuh
+/*
+ * Barriers in shared memory that count arrivals and bytes, and alternate between two phases. PTX ISA, "mbarrier".
+ *
+ * A wait for parity p returns once the phase of that parity is complete: parity 1 passes at once on a fresh barrier.
+ */
+
+__device__ inline void mbarrier_init(uint32_t barrier, uint32_t arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+/* After the inits, before the barrier that lets the other threads and the copy engine use them. */
+__device__ inline void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void mbarrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrives, and makes the phase wait for so many more bytes of asynchronous copies. */
+__device__ inline void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+/* One asm block with its own labels: a loop in C++ around try_wait costs registers where there are none to spare. */
+__device__ inline void mbarrier_wait_parity(uint32_t barrier, uint32_t parity)
+{
+    asm volatile("{ .reg .pred p; \n"
+                 "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; \n"
+                 "@p bra DONE; \n"
+                 "bra WAIT; \n"
+                 "DONE: }" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+// ---- templates/work_sm90.cuh
+/*
+ * Shared memory of the Hopper forward kernel, and the messages in it.
+ *
+ *     Q      kQueryStages x [kBlockM x head dim]     the output is staged in a query tile, by the warps that own its rows
+ *     K, V   kStages x [kBlockN x head dim] each
+ *     messages and barriers
+ *
+ * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
+ * are zeros.
+ */
+
+constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 query rows each; warpgroup 0 feeds them
+constexpr int kWarpgroupThreads = 128;
+constexpr int kChunkColumns = 64;
+constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
+constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
+constexpr int kQueryChunks = kDepthChunks > kValueChunks ? kDepthChunks : kValueChunks; // room for the output, too
+constexpr int kQueryChunkBytes = kBlockM * 128;
+constexpr int kKeyChunkBytes = kBlockN * 128;
+constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
+constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
+
+/*
+ * The message of a query tile, written by the scout before the tile's barriers complete: 32-bit words at these bytes. Who feeds reads its
+ * own part again each time: it has few registers.
+ */
+constexpr int kWorkOffset = 0;     // 64 bits: elements of o before row 0 of the tile
+constexpr int kWorkFirstRow = 8;   // of the tile, in its sequence
+constexpr int kWorkValidRows = 12; // rows of the tile that exist; 0: no more work
+constexpr int kWorkLengthQ = 16;
+constexpr int kWorkLengthK = 20;
+constexpr int kWorkFirstTile = 24; // key tiles [first, end)
+constexpr int kWorkEndTile = 28;
+constexpr int kWorkHeadQ = 32; // coordinates in the tensor maps
+constexpr int kWorkHeadK = 36;
+constexpr int kWorkRowQ = 40; // of the tile
+constexpr int kWorkRowK = 44; // of the sequence; 0 in dense tensors
+constexpr int kWorkBatchQ = 48; // 0 in jagged tensors
+constexpr int kWorkBatchK = 52;
+constexpr int kWorkBytes = 64;
+
+constexpr int kQueryPlace = 0;
+constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChunkBytes;
+constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
+constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
+constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
+constexpr int kBarriers = 3 * kQueryStages + 5 * kStages;
+static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
+static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
+
+/* Addresses of everything, from the base of dynamic shared memory. */
+struct Shared {
+    uint32_t base;
+
+    __device__ uint32_t queries(uint32_t slot) const
+    {
+        return base + kQueryPlace + slot * (kQueryChunks * kQueryChunkBytes);
+    }
+    __device__ uint32_t keys(uint32_t slot) const
+    {
+        return base + kKeyPlace + slot * kKeyBytes;
+    }
+    __device__ uint32_t values(uint32_t slot) const
+    {
+        return base + kValuePlace + slot * kValueBytes;
+    }
+    __device__ uint32_t work(uint32_t slot) const
+    {
+        return base + kWorkPlace + slot * kWorkBytes;
+    }
+    __device__ uint32_t barrier(uint32_t number) const
+    {
+        return base + kBarrierPlace + number * 8;
+    }
+    __device__ uint32_t queries_full(uint32_t slot) const
+    {
+        return barrier(slot);
+    }
+    __device__ uint32_t queries_empty(uint32_t slot) const
+    {
+        return barrier(kQueryStages + slot);
+    }
+    /* The message is there; the queries may be still under way. */
+    __device__ uint32_t announced(uint32_t slot) const
+    {
+        return barrier(2 * kQueryStages + slot);
+    }
+    __device__ uint32_t keys_full(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + slot);
+    }
+    __device__ uint32_t keys_empty(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + kStages + slot);
+    }
+    __device__ uint32_t values_full(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + 2 * kStages + slot);
+    }
+    __device__ uint32_t values_empty(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + 3 * kStages + slot);
+    }
+    /* The values have arrived, but rows of another sequence among them are still to be zeroed. */
+    __device__ uint32_t values_raw(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + 4 * kStages + slot);
+    }
+};
+
+/* By one thread, followed by a barrier of the block. */
+__device__ inline void init_barriers(const Shared &shared)
+{
+    for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
+        mbarrier_init(shared.queries_full(slot), 1);
+        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 64); // every reader of the message, two feeding warps included
+        mbarrier_init(shared.announced(slot), 1);
+    }
+    for (uint32_t slot = 0; slot < kStages; ++slot) {
+        mbarrier_init(shared.keys_full(slot), 1);
+        mbarrier_init(shared.keys_empty(slot), kConsumers); // one thread a warpgroup: products end for all of it
+        mbarrier_init(shared.values_full(slot), 1);
+        mbarrier_init(shared.values_empty(slot), kConsumers);
+        mbarrier_init(shared.values_raw(slot), 1);
+    }
+    fence_mbarrier_init();
+}
+
+__device__ inline void write_word(uint32_t address, int32_t value)
+{
+    st_shared_b32(address, static_cast<uint32_t>(value));
+}
+
+__device__ inline int32_t read_word(uint32_t address)
+{
+    return static_cast<int32_t>(ld_shared_b32(address));
+}
+
+/* The same for all lanes, and known to be so: what depends on it can live in uniform registers. By whole warps. */
+__device__ inline int32_t read_uniform_word(uint32_t address)
+{
+    return static_cast<int32_t>(shfl_sync_idx(ld_shared_b32(address), 0));
+}
+
+// ---- templates/epilogue_sm90.cuh
+/*
+ * The epilogue of a consumer warpgroup of the Hopper forward: sums -> global memory, scaled and rounded once.
+ *
+ * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more, so that global stores are 16 bytes wide
+ * and contiguous; fp32 results go straight from the sums.
+ */
+
+constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
+
+struct Epilogue {
+    Shared shared;
+    const gdpa_fwd_params *params;
+    uint32_t number; // of the warpgroup
+    uint32_t slot;   // of the query tile
+
+    __device__ uint32_t lane() const
+    {
+        return tid_x() % 32;
+    }
+
+    /* Row of the query tile where this thread's warp begins. */
+    __device__ uint32_t warp_row() const
+    {
+        return number * 64 + tid_x() / 32 % 4 * 16;
+    }
+
+    /* Where the thread's warp writes: its first row. */
+    template <typename Element> __device__ Element *warp_target(uint32_t work) const
+    {
+        return static_cast<Element *>(params->o) + ld_shared_b64(work + kWorkOffset) + warp_row() * params->o_stride_row;
+    }
+
+    /* Rows of the thread's warp that exist, or less than 1. */
+    __device__ int32_t warp_valid_rows(uint32_t work) const
+    {
+        return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
+    }
+
+    /* Writes the rows that exist, and gives the query tile back: every thread is done with what it read. */
+    __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
+    {
+        const int32_t valid_rows = warp_valid_rows(work);
+        stage(output, factor);
+        bar_warp_sync();
+        // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
+        // so they come after it, where there are registers for a whole share of the output.
+        uint16_t *target = warp_target<uint16_t>(work);
+        constexpr int kBatches = kOutputLoads > 8 ? 2 : 1;
+        constexpr int kBatchLoads = kOutputLoads / kBatches;
+        uint32_t words[kBatchLoads][4];
+#pragma unroll
+        for (int batch = 0; batch < kBatches; ++batch) {
+            load_staged(words, batch * kBatchLoads);
+            if (batch == kBatches - 1) {
+                fence_proxy_async_shared();
+                mbarrier_arrive(shared.queries_empty(slot));
+            }
+            store_units(words, batch * kBatchLoads, target, valid_rows);
+        }
+    }
+
+    /*
+     * A warp reads its 16 rows back in units of 16 bytes, neighbouring lanes those of a row. Where a whole number of rows goes into a
+     * load, all loads of a thread have the same column.
+     */
+    static constexpr uint32_t kRowUnits = kHeadDimV / 8;
+    static constexpr int kOutputLoads = round_up((16 * kRowUnits + 31) / 32, 2);
+    static constexpr bool kWholeRows = 32 % kRowUnits == 0;
+
+    __device__ uint32_t unit_row(int load) const
+    {
+        return kWholeRows ? load * (32 / kRowUnits) + lane() / kRowUnits : (load * 32 + lane()) / kRowUnits;
+    }
+
+    __device__ uint32_t unit_column(int load) const
+    {
+        return kWholeRows ? lane() % kRowUnits : (load * 32 + lane()) % kRowUnits;
+    }
+
+    template <int kCount> __device__ void load_staged(uint32_t (&words)[kCount][4], int first) const
+    {
+        const uint32_t first_place = staging_address(unit_row(0), unit_column(0));
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const uint32_t rows = (first + i) * (32 / kRowUnits); // from the first load on: rows and lanes share no bit of the address
+            const uint32_t place = kWholeRows ? (first_place ^ rows % 8 << 4) + rows * 128
+                                              : staging_address(unit_row(first + i), unit_column(first + i));
+            if (unit_row(first + i) < 16) {
+                ld_shared_v4_b32(words[i], place);
+            }
+        }
+    }
+
+    template <int kCount>
+    __device__ void store_units(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
+    {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const uint32_t row = unit_row(first + i);
+            if (row < 16 && static_cast<int32_t>(row) < valid_rows) {
+                st_global_v4_b32(target + row * params->o_stride_row + unit_column(first + i) * 8, words[i]);
+            }
+        }
+    }
+
+    /* Of a row of the warp's 16. */
+    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
+    {
+        return shared.queries(slot) + warp_row() * 128 + unit / 8 * kQueryChunkBytes + row * 128 +
+               ((unit % 8 ^ row % 8) << 4);
+    }
+
+    /* The warp's 16 rows of the output over its own rows of the query tile, which nobody else reads. */
+    __device__ void stage(const float (&output)[kOutputs], float factor) const
+    {
+        const uint32_t first_place = staging_address(lane() % 16, lane() / 16);
+#pragma unroll
+        for (int n = 0; n < kOutputs / 8; ++n) { // 16 columns
+            uint32_t packed[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
+            }
+            stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, packed[0], packed[1], packed[2], packed[3]);
+        }
+    }
+};
+
+// ---- templates/mask.cuh
+/*
+ * Visibility: which keys a query sees. Position i of the queries stands at position i + offset of the keys, offset = length_k -
+ * length_q (bottom_right) or 0 (top_left), and sees the keys from i + offset - kWindowLeft to i + offset + kWindowRight, as far as they exist.
+ */
+
+/* The keys that any row of a query tile sees, [begin, end); begin >= end: none. */
+struct KeyRange {
+    int32_t begin;
+    int32_t end;
+};
+
+/* What to add to a query's position to get the key position it stands at. */
+__device__ inline int64_t key_offset(int32_t length_q, int32_t length_k)
+{
+    return static_cast<int64_t>(length_k) - length_q;
+}
+
+/* first_row, last_row: of the query tile, in its sequence. */
+__device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int32_t length_q, int32_t length_k)
+{
+    int64_t begin = 0;
+    int64_t end = length_k;
+    if (end <= begin) {
+        return {0, 0};
+    }
+    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+// ---- templates/ptx/tma.cuh
+/*
+ * Copies of boxes of a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor" (sm_90). One thread asks for all of it.
+ *
+ * Boxes, strides, swizzle and bounds are in the tensor map; elements outside the tensor become zeros, and count as bytes.
+ */
+
+__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
+__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
+                                                    int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+                 "[%2];" ::"r"(shared),
+                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+                 : "memory");
+}
+
+// ---- templates/ring.cuh
+/*
+ * A place in a ring of shared-memory slots, as the number of the uses before it: which slot, and in which of its alternating uses.
+ * The parity of a slot's `full` barrier in a use is phase(); that of its `empty` barrier before the use is phase() ^ 1, which passes at once
+ * the first time round.
+ */
+
+template <int kSlots> struct RingPlace {
+    uint32_t uses = 0;
+
+    __device__ uint32_t slot() const
+    {
+        return uses % kSlots;
+    }
+
+    __device__ uint32_t phase() const
+    {
+        return uses / kSlots % 2;
+    }
+};
 
 // ---- templates/sequence.cuh
 /*
@@ -695,260 +1123,13 @@ __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile
     return {place < 0 ? -1 : batch, of_head.remainder, place * kBlockM};
 }
 
-// ---- templates/ptx/mbarrier.cuh
+// ---- templates/scout_sm90.cuh
 /*
- * Barriers in shared memory that count arrivals and bytes, and alternate between two phases. PTX ISA, "mbarrier".
+ * The warp of the Hopper forward kernel that finds the work: it writes the messages, and asks the copy engine for the queries.
  *
- * A wait for parity p returns once the phase of that parity is complete: parity 1 passes at once on a fresh barrier.
+ * It is ahead of everyone, by as many query tiles as there are slots: how long a search takes, and how far away the queries are, is then of
+ * no importance, and the keys of the next tile follow those of this one without a gap.
  */
-
-__device__ inline void mbarrier_init(uint32_t barrier, uint32_t arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-
-/* After the inits, before the barrier that lets the other threads and the copy engine use them. */
-__device__ inline void fence_mbarrier_init()
-{
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-__device__ inline void mbarrier_arrive(uint32_t barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/* Arrives, and makes the phase wait for so many more bytes of asynchronous copies. */
-__device__ inline void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-/* One asm block with its own labels: a loop in C++ around try_wait costs registers where there are none to spare. */
-__device__ inline void mbarrier_wait_parity(uint32_t barrier, uint32_t parity)
-{
-    asm volatile("{ .reg .pred p; \n"
-                 "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; \n"
-                 "@p bra DONE; \n"
-                 "bra WAIT; \n"
-                 "DONE: }" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-}
-
-// ---- templates/ptx/shared_memory.cuh
-/*
- * Shared memory by 32-bit address in the .shared window. PTX ISA, "ld", "st", "cvta".
- *
- * Kernels hold shared addresses as uint32_t and touch shared memory through these functions and the other wrappers of
- * ptx/ only, never through pointers.
- */
-
-/* Address of the dynamic shared memory of the block, aligned to 1024 bytes. */
-__device__ inline uint32_t dynamic_shared_base()
-{
-    extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
-    return static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared_memory));
-}
-
-__device__ inline void st_shared_b16(uint32_t address, uint16_t value)
-{
-    asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
-}
-
-__device__ inline void st_shared_b32(uint32_t address, uint32_t value)
-{
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
-}
-
-__device__ inline uint32_t ld_shared_b32(uint32_t address)
-{
-    uint32_t value;
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
-    return value;
-}
-
-__device__ inline void st_shared_b64(uint32_t address, int64_t value)
-{
-    asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(value) : "memory");
-}
-
-__device__ inline int64_t ld_shared_b64(uint32_t address)
-{
-    int64_t value;
-    asm volatile("ld.shared.b64 %0, [%1];" : "=l"(value) : "r"(address) : "memory");
-    return value;
-}
-
-__device__ inline void st_shared_v4_b32(uint32_t address, const uint32_t (&value)[4])
-{
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]), "r"(value[1]),
-                 "r"(value[2]), "r"(value[3])
-                 : "memory");
-}
-
-__device__ inline void ld_shared_v4_b32(uint32_t (&value)[4], uint32_t address)
-{
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-// ---- templates/work_sm90.cuh
-/*
- * Shared memory of the Hopper forward kernel, and the messages in it.
- *
- *     Q      kQueryStages x [kBlockM x head dim]     the output is staged in a query tile, by the warps that own its rows
- *     K, V   kStages x [kBlockN x head dim] each
- *     messages and barriers
- *
- * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
- * are zeros.
- */
-
-constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 query rows each; warpgroup 0 feeds them
-constexpr int kWarpgroupThreads = 128;
-constexpr int kChunkColumns = 64;
-constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
-constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
-constexpr int kQueryChunks = kDepthChunks > kValueChunks ? kDepthChunks : kValueChunks; // room for the output, too
-constexpr int kQueryChunkBytes = kBlockM * 128;
-constexpr int kKeyChunkBytes = kBlockN * 128;
-constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
-constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
-
-/*
- * The message of a query tile, written by the producer before the tile's barrier completes: 32-bit words at these bytes. The producer reads
- * its own part back: it has few registers.
- */
-constexpr int kWorkOffset = 0;     // 64 bits: elements of o before row 0 of the tile
-constexpr int kWorkFirstRow = 8;   // of the tile, in its sequence
-constexpr int kWorkValidRows = 12; // rows of the tile that exist; 0: no more work
-constexpr int kWorkLengthQ = 16;
-constexpr int kWorkLengthK = 20;
-constexpr int kWorkFirstTile = 24; // key tiles [first, end)
-constexpr int kWorkEndTile = 28;
-constexpr int kWorkHeadQ = 32; // coordinates in the tensor maps
-constexpr int kWorkHeadK = 36;
-constexpr int kWorkRowQ = 40; // of the tile
-constexpr int kWorkRowK = 44; // of the sequence; 0 in dense tensors
-constexpr int kWorkBatchQ = 48; // 0 in jagged tensors
-constexpr int kWorkBatchK = 52;
-constexpr int kWorkBytes = 64;
-
-constexpr int kQueryPlace = 0;
-constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChunkBytes;
-constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
-constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
-constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
-constexpr int kBarriers = 2 * kQueryStages + 5 * kStages;
-static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
-static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
-
-/* Addresses of everything, from the base of dynamic shared memory. */
-struct Shared {
-    uint32_t base;
-
-    __device__ uint32_t queries(uint32_t slot) const
-    {
-        return base + kQueryPlace + slot * (kQueryChunks * kQueryChunkBytes);
-    }
-    __device__ uint32_t keys(uint32_t slot) const
-    {
-        return base + kKeyPlace + slot * kKeyBytes;
-    }
-    __device__ uint32_t values(uint32_t slot) const
-    {
-        return base + kValuePlace + slot * kValueBytes;
-    }
-    __device__ uint32_t work(uint32_t slot) const
-    {
-        return base + kWorkPlace + slot * kWorkBytes;
-    }
-    __device__ uint32_t barrier(uint32_t number) const
-    {
-        return base + kBarrierPlace + number * 8;
-    }
-    __device__ uint32_t queries_full(uint32_t slot) const
-    {
-        return barrier(slot);
-    }
-    __device__ uint32_t queries_empty(uint32_t slot) const
-    {
-        return barrier(kQueryStages + slot);
-    }
-    __device__ uint32_t keys_full(uint32_t slot) const
-    {
-        return barrier(2 * kQueryStages + slot);
-    }
-    __device__ uint32_t keys_empty(uint32_t slot) const
-    {
-        return barrier(2 * kQueryStages + kStages + slot);
-    }
-    __device__ uint32_t values_full(uint32_t slot) const
-    {
-        return barrier(2 * kQueryStages + 2 * kStages + slot);
-    }
-    __device__ uint32_t values_empty(uint32_t slot) const
-    {
-        return barrier(2 * kQueryStages + 3 * kStages + slot);
-    }
-    /* The values have arrived, but rows of another sequence among them are still to be zeroed. */
-    __device__ uint32_t values_raw(uint32_t slot) const
-    {
-        return barrier(2 * kQueryStages + 4 * kStages + slot);
-    }
-};
-
-/* By one thread, followed by a barrier of the block. */
-__device__ inline void init_barriers(const Shared &shared)
-{
-    for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
-        mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 32); // every reader, repairs included
-    }
-    for (uint32_t slot = 0; slot < kStages; ++slot) {
-        mbarrier_init(shared.keys_full(slot), 1);
-        mbarrier_init(shared.keys_empty(slot), kConsumers); // one thread a warpgroup: products end for all of it
-        mbarrier_init(shared.values_full(slot), 1);
-        mbarrier_init(shared.values_empty(slot), kConsumers);
-        mbarrier_init(shared.values_raw(slot), 1);
-    }
-    fence_mbarrier_init();
-}
-
-__device__ inline void write_word(uint32_t address, int32_t value)
-{
-    st_shared_b32(address, static_cast<uint32_t>(value));
-}
-
-__device__ inline int32_t read_word(uint32_t address)
-{
-    return static_cast<int32_t>(ld_shared_b32(address));
-}
-
-/* The same for all lanes, and known to be so: what depends on it can live in uniform registers. By whole warps. */
-__device__ inline int32_t read_uniform_word(uint32_t address)
-{
-    return static_cast<int32_t>(shfl_sync_idx(ld_shared_b32(address), 0));
-}
-
-// ---- templates/producer_sm90.cuh
-/*
- * The producer side of the Hopper forward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs value tiles.
- *
- * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
- * not 0. Such a tile completes another barrier first (values_raw); the repair warp zeroes the rows and passes it on. Keys and queries
- * need no repair: what they spoil is masked, or not stored.
- */
-
-/* What is found of a tile; the details go straight into its message. */
-struct Assignment {
-    int32_t first_tile;
-    int32_t end_tile;
-    int32_t length_k;
-};
 
 /* All chunks of a tile, by one thread. */
 template <int kChunks, int kChunkBytes>
@@ -961,41 +1142,37 @@ __device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uin
     }
 }
 
-/* Whether a key tile holds rows in memory that are not of the sequence. */
-__device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t length_k, int32_t tile)
-{
-    const bool cut = tile * kBlockN > length_k - kBlockN;
-    return cut && (params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
-}
-
-struct Producer {
+/* Decides which tiles there are, and tells everyone. Called by one whole warp. */
+struct Scout {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
-    RingPlace<kStages> tile_place; // of the key tile that comes next
 
-    /* The message of a tile, once a query slot is empty. False: there is nothing to do in the tile. Called by the whole warp. */
-    __device__ bool assign(int64_t tile, Assignment &assignment)
+    /* A tile by its number, if there is anything to do in it. */
+    __device__ void send_numbered(int64_t tile)
     {
         const gdpa_fwd_params &common = params->common;
         const TileWork place = find_tile(common, tile);
         if (place.batch < 0) {
-            return false;
+            return;
         }
         const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
         if (place.first_row >= q.length) {
-            return false;
+            return;
         }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        send(place, q, find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch));
+    }
+
+    /* Writes the message of a tile, once a query slot is empty, and asks for the queries. */
+    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k)
+    {
+        const gdpa_fwd_params &common = params->common;
         const int32_t first_row = static_cast<int32_t>(place.first_row);
         const int32_t rows_left = q.length - first_row;
         const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
         const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
-        assignment.first_tile = range.begin / kBlockN;
-        assignment.end_tile = (range.end + kBlockN - 1) / kBlockN;
-        assignment.length_k = k.length;
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t work = shared.work(query_place.slot());
             st_shared_b64(work + kWorkOffset, place.batch * common.o_stride_batch +
                                                   (q.first_row + first_row) * common.o_stride_row +
@@ -1004,8 +1181,8 @@ struct Producer {
             write_word(work + kWorkValidRows, valid_rows);
             write_word(work + kWorkLengthQ, q.length);
             write_word(work + kWorkLengthK, k.length);
-            write_word(work + kWorkFirstTile, assignment.first_tile);
-            write_word(work + kWorkEndTile, assignment.end_tile);
+            write_word(work + kWorkFirstTile, range.begin / kBlockN);
+            write_word(work + kWorkEndTile, (range.end + kBlockN - 1) / kBlockN);
             write_word(work + kWorkHeadQ, place.head);
             write_word(work + kWorkHeadK, place.head / common.heads_per_group);
             write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row) + first_row);
@@ -1013,27 +1190,85 @@ struct Producer {
             write_word(work + kWorkBatchQ, common.cu_seqlens_q != nullptr ? 0 : place.batch);
             write_word(work + kWorkBatchK, common.cu_seqlens_k != nullptr ? 0 : place.batch);
         }
-        return true;
+        announce_and_load();
     }
 
-    __device__ void load_queries()
+    __device__ void announce_and_load()
     {
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t full = shared.queries_full(query_place.slot());
             const uint32_t work = shared.work(query_place.slot());
+            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
             load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
                                                      read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
                                                      read_word(work + kWorkBatchQ));
         }
+        ++query_place.uses;
     }
 
-    __device__ void load_keys(RingPlace<kStages> place, int32_t tile) const
+    /* Places block, block + grid, ... of the order of tiles. */
+    __device__ void run_in_turn()
+    {
+        const gdpa_fwd_params &common = params->common;
+        uint32_t step = first_step(common);
+        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
+             place += step, step = 2 * nctaid_x() - step) {
+            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
+            const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
+            if (!in_gap) {
+                send_numbered(tile);
+            }
+        }
+    }
+
+    __device__ void run()
+    {
+        run_in_turn();
+        stop();
+    }
+
+    /* A work message without rows: there is no more. */
+    __device__ void stop() const
+    {
+        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+        if (tid_x() % 32 == 0) {
+            write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
+            mbarrier_arrive(shared.announced(query_place.slot()));
+            mbarrier_arrive(shared.queries_full(query_place.slot()));
+        }
+    }
+};
+
+// ---- templates/producer_sm90.cuh
+/*
+ * The feeding side of the Hopper forward kernel, a warp each: the scout (scout_sm90.cuh) finds the work and asks the copy engine for queries,
+ * the producer asks for keys and values, the repairer repairs value tiles.
+ *
+ * A value tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' values, perhaps NaN, and 0 * NaN is
+ * not 0. Such a tile completes another barrier first (values_raw); the repair warp zeroes the rows and passes it on. Keys and queries
+ * need no repair: what they spoil is masked, or not stored.
+ */
+
+/* Whether a key tile holds rows in memory that are not of the sequence. */
+__device__ inline bool needs_repair(const gdpa_fwd_params &params, int32_t length_k, int32_t tile)
+{
+    const bool cut = tile * kBlockN > length_k - kBlockN;
+    return cut && (params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
+}
+
+/* Asks for the keys and values of the messages. Called by one whole warp. */
+struct Producer {
+    Shared shared;
+    const gdpa_fwd_sm90_params *params;
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kStages> tile_place; // of the key tile that comes next
+
+    __device__ void load_keys(RingPlace<kStages> place, uint32_t work, int32_t tile) const
     {
         mbarrier_wait_parity(shared.keys_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
+        if (tid_x() % 32 == 0) {
             const uint32_t full = shared.keys_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kKeyBytes);
             load_box<kDepthChunks, kKeyChunkBytes>(shared.keys(place.slot()), &params->k_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
@@ -1041,13 +1276,12 @@ struct Producer {
         }
     }
 
-    __device__ void load_values(RingPlace<kStages> place, int32_t tile, int32_t length_k)
+    __device__ void load_values(RingPlace<kStages> place, uint32_t work, int32_t tile) const
     {
         mbarrier_wait_parity(shared.values_empty(place.slot()), place.phase() ^ 1);
-        if (tid_x() == 0) {
-            const bool repair = needs_repair(params->common, length_k, tile);
+        if (tid_x() % 32 == 0) {
+            const bool repair = needs_repair(params->common, read_word(work + kWorkLengthK), tile);
             const uint32_t full = repair ? shared.values_raw(place.slot()) : shared.values_full(place.slot());
-            const uint32_t work = shared.work(query_place.slot());
             mbarrier_arrive_expect_tx(full, kValueBytes);
             load_box<kValueChunks, kKeyChunkBytes>(shared.values(place.slot()), &params->v_map, full,
                                                    read_word(work + kWorkRowK) + tile * kBlockN,
@@ -1055,42 +1289,35 @@ struct Producer {
         }
     }
 
-    __device__ void run()
+    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    __device__ void load_tiles(uint32_t work)
     {
-        const gdpa_fwd_params &common = params->common;
-        uint32_t step = first_step(common);
-        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
-             place += step, step = 2 * nctaid_x() - step) {
-            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
-            Assignment assignment;
-            if (tile < common.gap_begin && place >= common.gap_begin || !assign(tile, assignment)) {
-                continue;
-            }
-            load_queries();
-            // Keys run one tile ahead of values: slots are asked for in the order in which they become free.
-            if (assignment.first_tile < assignment.end_tile) {
-                load_keys(tile_place, assignment.first_tile);
-            }
-            for (int32_t key_tile = assignment.first_tile; key_tile < assignment.end_tile; ++key_tile) {
-                const RingPlace<kStages> place = tile_place;
-                ++tile_place.uses;
-                if (key_tile + 1 < assignment.end_tile) {
-                    load_keys(tile_place, key_tile + 1);
-                }
-                load_values(place, key_tile, assignment.length_k);
-            }
-            ++query_place.uses;
+        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
+        if (first_tile < end_tile) {
+            load_keys(tile_place, work, first_tile);
         }
-        stop();
+        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+            const RingPlace<kStages> values_place = tile_place;
+            ++tile_place.uses;
+            if (tile + 1 < end_tile) {
+                load_keys(tile_place, work, tile + 1);
+            }
+            load_values(values_place, work, tile);
+        }
     }
 
-    /* A work message without rows: there is no more. */
-    __device__ void stop()
+    __device__ void run()
     {
-        mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
-        if (tid_x() == 0) {
-            write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
-            mbarrier_arrive(shared.queries_full(query_place.slot()));
+        while (true) {
+            mbarrier_wait_parity(shared.announced(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                return;
+            }
+            load_tiles(work);
+            mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            ++query_place.uses;
         }
     }
 };
@@ -1194,18 +1421,6 @@ template <int kRegisters> __device__ inline void setmaxnreg_dec()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// ---- templates/ptx/stmatrix.cuh
-/*
- * Stores of 8x8 matrices of 16-bit elements, four at a time: the inverse of ldmatrix_x4. PTX ISA, "stmatrix" (sm_90).
- */
-
-__device__ inline void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
-                 "r"(m2), "r"(m3)
-                 : "memory");
-}
-
 // ---- templates/ptx/wgmma.cuh
 /*
  * Asynchronous products of a warpgroup (4 warps, the first one a multiple of 4). PTX ISA, "wgmma" (sm_90a).
@@ -1264,47 +1479,50 @@ __device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t lead
            static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
-// ---- templates/shared_tile.cuh
+// ---- templates/ptx/wgmma_n64.cuh
 /*
- * A tile of 16-bit elements in shared memory: rows x columns, cut into chunks of 64 (or 32) columns, each chunk
- * [rows][128 (or 64) bytes] with the 16-byte units of a row exchanged (swizzled), so that the 8 rows of an 8x8 matrix that
- * ldmatrix reads, and the 8 units of a row that a copy writes, lie in different banks.
- *
- *     chunk of 64 columns: unit u of row r is stored at unit u ^ (r % 8)         of that row
- *     chunk of 32 columns: unit u of row r is stored at unit u ^ ((r / 2) % 4)   of that row
+ * Products of a warpgroup, m64n64k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
  */
 
-constexpr int round_up(int value, int step)
+// clang-format off
+template <int kTransA, int kTransB>
+__device__ inline void wgmma_m64k16_ss(float (&d)[32], uint64_t a, uint64_t b, bool accumulate)
 {
-    return (value + step - 1) / step * step;
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, %32, %33, p, 1, 1, %35, %36; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
 }
 
-template <int kRows_, int kColumns_> struct SharedTile {
-    static constexpr int kRows = kRows_;
-    static constexpr int kColumns = kColumns_;
-    static constexpr int kChunkColumns = kColumns % 64 == 0 ? 64 : 32;
-    static constexpr int kChunkUnits = kChunkColumns / 8; // of 16 bytes
-    static constexpr int kRowBytes = kChunkColumns * 2;   // of one row in one chunk
-    static constexpr int kChunkBytes = kRows * kRowBytes;
-    static constexpr int kBytes = round_up(kColumns, kChunkColumns) / kChunkColumns * kChunkBytes;
-    static constexpr int kUnits = round_up(kColumns, 16) / 8; // units of a row that are filled and read
-
-    uint32_t base;
-
-    /* What row r adds to the unit number. */
-    __device__ static uint32_t swizzle(uint32_t row)
-    {
-        return kChunkColumns == 64 ? row % 8 : row / 2 % 4;
-    }
-
-    /* Shared address of a 16-byte unit, counted over all chunks. */
-    __device__ uint32_t unit_address(uint32_t row, uint32_t unit) const
-    {
-        const uint32_t chunk = unit / kChunkUnits;
-        const uint32_t place = unit % kChunkUnits ^ swizzle(row);
-        return base + chunk * kChunkBytes + row * kRowBytes + place * 16;
-    }
-};
+template <int kTransB>
+__device__ inline void wgmma_m64k16_rs(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
+}
+// clang-format on
 
 // ---- templates/ptx/wgmma_n128.cuh
 /*
@@ -1371,24 +1589,26 @@ __device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], u
 
 // ---- templates/fwd_sm90.cuh
 /*
- * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and kConsumers consumer warpgroups.
+ * Forward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one feeding warpgroup and kConsumers consumer warpgroups.
  *
  * Blocks are persistent: each takes query tiles of kBlockM rows until there are no more. Tiles flow through rings of slots guarded by
  * pairs of barriers (full, empty), so that the loads of the next query tile run under the math of this one:
  *
- *     producer      Q K0 K1 V0 K2 V1 ... | Q' K0' ...          (asks the copy engine, waits for empty slots only)
+ *     scout         Q | Q' | ...                               (finds work, asks for queries; a tile ahead)
+ *     producer      K0 K1 V0 K2 V1 ... | K0' ...               (asks for the rest; both wait for empty slots only)
  *     consumer w    S = Q K0^T; P = f(S); O += P V0 | S = Q K1^T; ... | store O       on rows 64 w .. 64 w + 63
  *
  * A consumer overlaps the activation of a slice of P with the product of the slice before; for the rest, the other consumers' products fill
- * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the producer alone and told in messages.
+ * the tensor cores (docs/kernels.md has the measurements). Which tiles there are is decided by the scout alone and told in messages.
  */
 
-constexpr int kScores = kBlockN / 2;         // a thread's share of 64 x kBlockN
-constexpr int kOutputs = kValueColumns / 2;  // of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
-constexpr int kKeySteps = kBlockN / 16;
-constexpr int kSliceSteps = kSliceN / 16;
-constexpr int kSlices = kBlockN / kSliceN;
+
+/* A thread's share of the scores of 64 rows and so many keys. */
+template <int kKeys> using Scores = float[kKeys / 2];
+
+/* P of so many keys: the A fragments of 16 at a time. */
+template <int kKeys> using Weights = uint32_t[kKeys / 16][4];
 
 struct Consumer {
     Shared shared;
@@ -1402,12 +1622,6 @@ struct Consumer {
         return tid_x() % 32;
     }
 
-    /* Row of the query tile where this thread's warp begins. */
-    __device__ uint32_t warp_row() const
-    {
-        return number * 64 + tid_x() / 32 % 4 * 16;
-    }
-
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
@@ -1416,13 +1630,8 @@ struct Consumer {
         }
     }
 
-    /* The query tile, with the message and the staged output: every thread is done with what it read. */
-    __device__ void release_queries() const
-    {
-        mbarrier_arrive(shared.queries_empty(query_place.slot()));
-    }
-
-    __device__ void multiply_keys(float (&scores)[kScores]) const
+    /* S = Q K^T of the tile, or of its first keys. */
+    template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
         const uint64_t queries =
             wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
@@ -1444,35 +1653,35 @@ struct Consumer {
      * to wait for, so a slice is final as soon as it is activated. The mask has a copy of this code of its own: its mere presence
      * costs tiles that need none 5 %.
      */
-    template <bool kHide>
-    __device__ void activate_and_multiply(float (&output)[kOutputs], float (&scores)[kScores], uint32_t work,
-                                          int32_t tile, bool accumulate, const ActivationConstants &constants) const
+    template <bool kHide, int kKeys>
+    __device__ void activate_and_multiply(float (&output)[kOutputs], Scores<kKeys> &scores, uint32_t work, int32_t tile,
+                                          const ActivationConstants &constants) const
     {
+        constexpr int kSliceSteps = (kSliceN < kKeys ? kSliceN : kKeys) / 16;
         const uint64_t values = wgmma_descriptor_128b(shared.values(tile_place.slot()), kKeyChunkBytes, 1024);
         if (kHide) {
 #pragma unroll
-            for (int i = 0; i < kScores; ++i) {
+            for (int i = 0; i < kKeys / 2; ++i) {
                 scores[i] *= activation_turn(constants);
             }
         }
-        uint32_t weights[kKeySteps][4];
+        Weights<kKeys> weights;
 #pragma unroll
-        for (int slice = 0; slice < kSlices; ++slice) {
+        for (int first_step = 0; first_step < kKeys / 16; first_step += kSliceSteps) {
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                activate(weights[slice * kSliceSteps + in_slice], scores, slice * kSliceSteps + in_slice, constants);
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
+                activate(weights[step], &scores[8 * step], constants);
             }
             if (kHide) {
-                hide_slice(weights, slice, work, tile);
+                hide_slice<kSliceSteps>(&weights[first_step], first_step * 16, work, tile);
             }
-            if (slice == 0) {
+            if (first_step == 0) {
                 mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
             }
             wgmma_fence();
 #pragma unroll
-            for (int in_slice = 0; in_slice < kSliceSteps; ++in_slice) {
-                const int step = slice * kSliceSteps + in_slice;
-                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, step > 0 || accumulate);
+            for (int step = first_step; step < first_step + kSliceSteps; ++step) {
+                wgmma_m64k16_rs<1>(output, weights[step], values + step * (16 * 128) / 16, true);
             }
             wgmma_commit_group();
         }
@@ -1481,12 +1690,11 @@ struct Consumer {
     }
 
     /* f of the scores of 16 keys -> packed A fragments of P. */
-    __device__ static void activate(uint32_t (&weights)[4], const float (&scores)[kScores], int step,
-                                    const ActivationConstants &constants)
+    __device__ static void activate(uint32_t (&weights)[4], const float *scores, const ActivationConstants &constants)
     {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            weights[i] = activation_pack(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], constants);
+            weights[i] = activation_pack(scores[2 * i], scores[2 * i + 1], constants);
         }
         tie(weights);
     }
@@ -1497,6 +1705,12 @@ struct Consumer {
         const int32_t first_row = static_cast<int32_t>(number) * 64;
         bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
         return nothing;
+    }
+
+    /* Whether a tile is the last of its sequence, and at most half of it exists. */
+    __device__ bool first_half_is_enough(uint32_t work, int32_t tile) const
+    {
+        return static_cast<int64_t>(tile) * kBlockN + kBlockN / 2 >= read_uniform_word(work + kWorkLengthK);
     }
 
     /*
@@ -1516,9 +1730,10 @@ struct Consumer {
     }
 
     /* Zeroes the hidden pairs of a slice. Bounds are columns of the slice, relative to the thread's first one. */
-    __device__ void hide_slice(uint32_t (&weights)[kKeySteps][4], int slice, uint32_t work, int32_t tile) const
+    template <int kSliceSteps>
+    __device__ void hide_slice(uint32_t (*weights)[4], int first_column, uint32_t work, int32_t tile) const
     {
-        const int64_t key = static_cast<int64_t>(tile) * kBlockN + slice * kSliceN + lane() % 4 * 2;
+        const int64_t key = static_cast<int64_t>(tile) * kBlockN + first_column + lane() % 4 * 2;
         const int64_t last = read_uniform_word(work + kWorkLengthK) - 1 - key;
 #pragma unroll
         for (int half = 0; half < 2; ++half) { // the upper and the lower 8 rows of the warp's 16
@@ -1529,7 +1744,7 @@ struct Consumer {
                 const int32_t column = pair * 8;
                 bool left = column <= high;
                 bool right = column + 1 <= high;
-                weights[slice * kSliceSteps + pair / 2][pair % 2 * 2 + half] &=
+                weights[pair / 2][pair % 2 * 2 + half] &=
                     (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
             }
         }
@@ -1540,99 +1755,36 @@ struct Consumer {
         return static_cast<int32_t>(key < -1 ? -1 : key > kBlockN ? kBlockN : key);
     }
 
-    /* Writes the rows that exist, and gives the query tile back. */
-    __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
+    /* Both products, once the keys are there. */
+    template <bool kHide, int kKeys>
+    __device__ void multiply_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        const int32_t valid_rows = read_uniform_word(work + kWorkValidRows);
-        stage(output, factor);
-        bar_warp_sync();
-        uint16_t *target = static_cast<uint16_t *>(params->o) + ld_shared_b64(work + kWorkOffset);
-        // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
-        // so they come after it, where there are registers for a whole share of the output.
-        constexpr int kBatches = kOutputLoads > 8 ? 2 : 1;
-        constexpr int kBatchLoads = kOutputLoads / kBatches;
-        uint32_t words[kBatchLoads][4];
-#pragma unroll
-        for (int batch = 0; batch < kBatches; ++batch) {
-            load_staged(words, batch * kBatchLoads);
-            if (batch == kBatches - 1) {
-                fence_proxy_async_shared();
-                release_queries();
-            }
-            store_staged(words, batch * kBatchLoads, target, valid_rows);
-        }
-    }
-
-    static constexpr int kOutputUnits = kHeadDimV / 8; // of 16 bytes in a row
-    static constexpr int kOutputLoads = round_up((16 * kOutputUnits + 31) / 32, 2);
-
-    template <int kCount> __device__ void load_staged(uint32_t (&words)[kCount][4], int first) const
-    {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            if (index < 16 * kOutputUnits) {
-                ld_shared_v4_b32(words[i], staging_address(warp_row() + index / kOutputUnits, index % kOutputUnits));
-            }
-        }
-    }
-
-    template <int kCount>
-    __device__ void store_staged(const uint32_t (&words)[kCount][4], int first, uint16_t *target, int32_t valid_rows) const
-    {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const uint32_t index = (first + i) * 32 + lane();
-            const uint32_t row = warp_row() + index / kOutputUnits;
-            if (index < 16 * kOutputUnits && static_cast<int32_t>(row) < valid_rows) {
-                st_global_v4_b32(target + row * params->o_stride_row + index % kOutputUnits * 8, words[i]);
-            }
-        }
-    }
-
-    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
-    {
-        return shared.queries(query_place.slot()) + unit / 8 * kQueryChunkBytes + row * 128 + ((unit % 8 ^ row % 8) << 4);
-    }
-
-    /* The warp's 16 rows of the output over its own rows of the query tile, which nobody else reads. */
-    __device__ void stage(const float (&output)[kOutputs], float factor) const
-    {
-        const uint32_t row = warp_row() + lane() % 16;
-#pragma unroll
-        for (int n = 0; n < kOutputs / 8; ++n) { // 16 columns
-            uint32_t packed[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
-            }
-            stmatrix_x4(staging_address(row, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
-        }
+        Scores<kKeys> scores;
+        multiply_keys(scores);
+        release_tile(shared.keys_empty(tile_place.slot()));
+        activate_and_multiply<kHide, kKeys>(output, scores, work, tile, constants);
     }
 
     /* A tile of which every row sees every key. */
-    __device__ void plain_tile(float (&output)[kOutputs], bool accumulate, const ActivationConstants &constants)
+    __device__ void plain_tile(float (&output)[kOutputs], const ActivationConstants &constants)
     {
-        float scores[kScores];
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
-        multiply_keys(scores);
-        release_tile(shared.keys_empty(tile_place.slot()));
-        activate_and_multiply<false>(output, scores, 0, 0, accumulate, constants);
+        multiply_tile<false, kBlockN>(output, 0, 0, constants);
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
     }
 
-    /* A tile with something to hide. False: this warpgroup's rows see nothing of it. */
-    __device__ bool other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, bool accumulate,
-                               const ActivationConstants &constants)
+    /* A tile with something to hide. */
+    __device__ void other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants)
     {
-        float scores[kScores];
         const bool visible = !sees_nothing(work, tile);
+        const bool half = visible && first_half_is_enough(work, tile);
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        if (half) {
+            multiply_tile<true, kBlockN / 2>(output, work, tile, constants);
+        } else
         if (visible) {
-            multiply_keys(scores);
-            release_tile(shared.keys_empty(tile_place.slot()));
-            activate_and_multiply<true>(output, scores, work, tile, accumulate, constants);
+            multiply_tile<true, kBlockN>(output, work, tile, constants);
         } else {
             // Products keep the warps of a warpgroup together; without any, one could be left behind by a whole turn of the ring.
             mbarrier_wait_parity(shared.values_full(tile_place.slot()), tile_place.phase());
@@ -1641,7 +1793,6 @@ struct Consumer {
         }
         release_tile(shared.values_empty(tile_place.slot()));
         ++tile_place.uses;
-        return visible;
     }
 
     __device__ void run()
@@ -1654,34 +1805,33 @@ struct Consumer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            // Sums from 0, always: were the first product to begin them anew, their registers would count as taken from the beginning of
+            // the message before, and the epilogue would have to do without them.
             float output[kOutputs];
-            bool started = false;
+#pragma unroll
+            for (int i = 0; i < kOutputs; ++i) {
+                output[i] = 0.0f;
+            }
             int32_t tile = read_uniform_word(work + kWorkFirstTile);
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
                 for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
-                    plain_tile(output, started, constants);
-                    started = true;
+                    plain_tile(output, constants);
                 }
                 if (tile >= read_uniform_word(work + kWorkEndTile)) {
                     break;
                 }
-                started = other_tile(output, work, tile, started, constants) || started;
+                other_tile(output, work, tile, constants);
                 ++tile;
             }
-            if (!started) {
-#pragma unroll
-                for (int i = 0; i < kOutputs; ++i) {
-                    output[i] = 0.0f;
-                }
-            }
-            store(output, work, constants.epilogue);
+            const Epilogue epilogue = {shared, params, number, query_place.slot()};
+            epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;
         }
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_relu_9eb577e5(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_relu_27d01f15(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -1701,6 +1851,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf1
         } else if (tid_x() < 64) {
             Repairer repairer = {shared, &params.common};
             repairer.run();
+        } else if (tid_x() < 96) {
+            Scout scout = {shared, &params};
+            scout.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
