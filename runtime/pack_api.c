@@ -120,6 +120,7 @@ gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *
                             gdpa_pack_report *report)
 {
     FAIL_IF(ctx == NULL || path == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "path");
+    TRY(struct_check_size(&rule_pack_report, report));
     char why[1024];
     struct key_list list;
     gdpa_pack_report own = {.size = sizeof own};
@@ -234,6 +235,7 @@ static gdpa_status pack_unpack(struct cache *cache, struct cache *pack, bool sto
 gdpa_status gdpa_pack_read(gdpa_ctx *ctx, const char *path, int store, gdpa_pack_report *report)
 {
     FAIL_IF(ctx == NULL || path == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "path");
+    TRY(struct_check_size(&rule_pack_report, report));
     struct cache *pack = NULL, *cache = context_cache(ctx);
     gdpa_pack_report own = {.size = sizeof own};
     FAIL_IF(store != 0 && cache == NULL, GDPA_E_CACHE, "there is no kernel cache to unpack into: %s",
