@@ -6,7 +6,7 @@ export GDPAJIT_CACHE_DIR="$PWD/$odd"
 check() {
     gdpa-jit "$@" --json >out.json 2>err.txt
     code=$?
-    echo "$1 $(echo "${2:-}" | tr -d -c a-z): $code"
+    echo "$1 $(echo "${2:-}" | tr -d -c '[:lower:]'): $code"
     python3 -c 'import json, sys; [json.loads(line) for line in open("out.json", encoding="utf-8")]' || cat out.json err.txt
     head -c 300 err.txt
 }

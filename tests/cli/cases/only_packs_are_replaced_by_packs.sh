@@ -13,4 +13,4 @@ done 2>&1 | sed 's/\.tmp-[A-Za-z0-9]*/.tmp-X/'
 cat aim
 [ -p pipe ] && [ -L link ] && [ -c /dev/null ] && echo 'all there'
 gdpa-jit cache verify
-ls | tr '\n' ' '
+find . -name '*.tmp-*'
