@@ -169,6 +169,9 @@ gdpa_status job_look_up_anew(struct job *job, gdpa_kernel **kernel)
         return GDPA_E_NOT_FOUND;
     }
     TRY(disk_read(job, cache, &job->key, job->material, job->material_size, &found));
+    if (found == NULL) {
+        return GDPA_E_NOT_FOUND;
+    }
     if (kernel_code_is(job->refused, found->code, found->code_size)) {
         kernel_free(found);
         return GDPA_E_NOT_FOUND;
