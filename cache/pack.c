@@ -124,6 +124,19 @@ static bool owner_is_trusted(const struct stat *status, const char *path, char w
 
 /* ---- Read -------------------------------------------------------------------------------------------------------- */
 
+/* A file that is cut short, damaged or something else: SQLite's words do not say what to do. */
+static bool is_a_pack(int error, char why[CACHE_WHY_SIZE])
+{
+    int primary = error & 0xff;
+    if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_NOTFOUND ||
+        primary == SQLITE_EMPTY) {
+        char reason[CACHE_WHY_SIZE];
+        (void)snprintf(reason, sizeof reason, "%s", why);
+        cache_why(why, "it is no pack, or damaged, or not all of it is there (%.900s): copy or make it anew", reason);
+    }
+    return error == SQLITE_OK;
+}
+
 static bool open_hashed(struct cache *cache, char why[CACHE_WHY_SIZE])
 {
     char found[CACHE_SHA256_HEX];
@@ -142,7 +155,7 @@ static bool open_hashed(struct cache *cache, char why[CACHE_WHY_SIZE])
         sqlite3_free(bytes);
         return false;
     }
-    return cache_database_open_bytes(bytes, size, &cache->database, why) == SQLITE_OK;
+    return is_a_pack(cache_database_open_bytes(bytes, size, &cache->database, why), why);
 }
 
 bool cache_pack_open_database(struct cache *cache, char why[CACHE_WHY_SIZE])
@@ -169,7 +182,7 @@ bool cache_pack_open_database(struct cache *cache, char why[CACHE_WHY_SIZE])
     bool hashed = cache->pack->sha256[0] != '\0';
     if (hashed ? !open_hashed(cache, why)
                : !owner_is_trusted(&status, cache->path, why) ||
-                     cache_database_open_pack(cache->path, &cache->database, why) != SQLITE_OK) {
+                     !is_a_pack(cache_database_open_pack(cache->path, &cache->database, why), why)) {
         return false;
     }
     cache->database.identity = identity;

@@ -16,8 +16,10 @@ int warm_check_cache(struct tool *tool, gdpa_ctx *ctx)
         return EXIT_CACHE_TROUBLE;
     }
     if (strcmp(summary.state, "read-write") != 0) {
-        tool_error(tool, "kernels could not be kept: %s%s; --cache-dir chooses another folder",
-                   cache_is_usable(&summary) ? "the cache is " : "", summary.state);
+        const char *mode = getenv("GDPAJIT_MODE");
+        const bool by_mode = mode != NULL && (strcmp(mode, "off") == 0 || strcmp(mode, "readonly") == 0);
+        tool_error(tool, "kernels could not be kept: %s%s; %s", cache_is_usable(&summary) ? "the cache is " : "",
+                   summary.state, by_mode ? "GDPAJIT_MODE=auto lets them" : "--cache-dir chooses another folder");
         return EXIT_CACHE_TROUBLE;
     }
     return EXIT_DONE;
