@@ -73,6 +73,15 @@ static void resources_are_read_from_the_log(void **state)
          "ptxas info    : Used 255 registers, 364 bytes cmem[0]\n",
          true,
          {255, 32, 48, 0}},
+        /* Spills are warned about, too, with the same figures. */
+        {"ptxas warning : Registers are spilled to local memory in function 'k', 12 bytes spill stores, 20 bytes "
+         "spill loads\n"
+         "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+         "ptxas info    : Function properties for k\n"
+         "    48 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads\n"
+         "ptxas info    : Used 255 registers, 24 bytes smem\n",
+         true,
+         {255, 32, 48, 24}},
         /* A helper that was not inlined: its spills count, its stack frame is its own. */
         {"ptxas info    : Function properties for helper\n"
          "    96 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads\n"
