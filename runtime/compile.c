@@ -56,6 +56,7 @@ static bool number_before(const char *from, const char *end, const char *unit, i
     return true;
 }
 
+/* Of every function. The line of its properties counts; the warning, which some versions give the same numbers, does not. */
 static void spills_add(const char *log, const char *unit, int32_t *total)
 {
     for (const char *at = strstr(log, unit); at != NULL; at = strstr(at + 1, unit)) {
@@ -64,7 +65,9 @@ static void spills_add(const char *log, const char *unit, int32_t *total)
         while (line > log && line[-1] != '\n') {
             line--;
         }
-        if (number_before(line, at + 1, unit, &bytes) && *total <= INT32_MAX - bytes) {
+        const char *frame = strstr(line, " bytes stack frame");
+        const bool properties = frame != NULL && frame < at;
+        if (properties && number_before(line, at + 1, unit, &bytes) && *total <= INT32_MAX - bytes) {
             *total += bytes;
         }
     }
