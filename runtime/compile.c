@@ -56,18 +56,18 @@ static bool number_before(const char *from, const char *end, const char *unit, i
     return true;
 }
 
-/* Of every function. The line of its properties counts; the warning, which some versions give the same numbers, does not. */
+/* The log tells the bytes of a function with its properties, and once more in a warning, which does not count. */
 static void spills_add(const char *log, const char *unit, int32_t *total)
 {
+    static const char warning[] = "ptxas warning";
     for (const char *at = strstr(log, unit); at != NULL; at = strstr(at + 1, unit)) {
         int32_t bytes = 0;
         const char *line = at;
         while (line > log && line[-1] != '\n') {
             line--;
         }
-        const char *frame = strstr(line, " bytes stack frame");
-        const bool properties = frame != NULL && frame < at;
-        if (properties && number_before(line, at + 1, unit, &bytes) && *total <= INT32_MAX - bytes) {
+        if (strncmp(line, warning, strlen(warning)) != 0 && number_before(line, at + 1, unit, &bytes) &&
+            *total <= INT32_MAX - bytes) {
             *total += bytes;
         }
     }
