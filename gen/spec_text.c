@@ -99,12 +99,31 @@ static const struct option_row *option_with_value(const char *word, size_t lengt
     return NULL;
 }
 
+/* Other names of a pass, by how they begin; `pass` itself is of either. NULL: none. */
+static const char *pass_meant(const char *word, size_t length)
+{
+    static const struct {
+        const char *start, *pass;
+    } names[] = {{"forw", "fwd"}, {"fw", "fwd"},    {"back", "bwd"},         {"bw", "bwd"},
+                 {"grad", "bwd"}, {"train", "bwd"}, {"pass", "fwd' or 'bwd"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        const size_t start = strlen(names[i].start);
+        if (length >= start && strncmp(word, names[i].start, start) == 0) {
+            return names[i].pass;
+        }
+    }
+    return NULL;
+}
+
 gdpa_status option_unknown(const char *word, size_t length, gdpa_status status, struct sbuf *why)
 {
     fail(why, status, "no option is called ");
     sbuf_add_quoted(why, word, length);
     const struct option_row *owner = option_with_value(word, length);
-    if (owner != NULL) {
+    const char *pass = pass_meant(word, length);
+    if (pass != NULL) {
+        sbuf_addf(why, "; the pass is the first word of a spec and has no name: did you mean '%s'?", pass);
+    } else if (owner != NULL) {
         sbuf_addf(why, "; did you mean '%s=%.*s'?", owner->name, (int)length, word);
     } else {
         struct suggestion suggestion;

@@ -61,7 +61,7 @@ static const struct choice activation_choices[] = {
 
 static const struct choice dtype_choices[] = {
 #define DTYPE(SUFFIX, number, name, aliases, bytes, is_input)                                                          \
-    {number, name, aliases, (is_input) ? "q, k, v and o" : "o alone"},
+    {number, name, aliases, (is_input) ? "inputs, and results" : "results alone: o, or dq, dk and dv"},
 #include "gen/dtypes.def"
 #undef DTYPE
 };

@@ -153,7 +153,7 @@ typedef enum gdpa_dtype {
     GDPA_DTYPE_DEFAULT = 0, /* dtype: bf16. out_dtype: the input dtype. In a tensor: what the spec says */
     GDPA_DTYPE_BF16 = 1,
     GDPA_DTYPE_FP16 = 2,
-    GDPA_DTYPE_FP32 = 3 /* outputs only */
+    GDPA_DTYPE_FP32 = 3 /* o and gradients only */
 } gdpa_dtype;
 
 /* The functions f; formulas, derivatives and error bounds are in docs/activations.md. Values are pinned. */
@@ -325,7 +325,7 @@ typedef struct gdpa_args {
     int64_t total_q;      /* jagged q: rows of q and o */
     int64_t total_k;      /* jagged k: rows of k and v */
     int64_t max_seqlen_q; /* jagged q: an upper bound of the lengths, or 0: unknown. Too small a bound loses rows */
-    int64_t max_seqlen_k; /* jagged k: likewise; the forward takes it as a hint only */
+    int64_t max_seqlen_k; /* jagged k: likewise; a bound in the backward, the forward takes it as a hint only */
     const int32_t *cu_seqlens_q; /* device, int32 [batch+1]; jagged q only */
     const int32_t *cu_seqlens_k; /* device, int32 [batch+1]; jagged k only */
     const int32_t *seqused_q;    /* device, int32 [batch], or NULL */
@@ -335,7 +335,7 @@ typedef struct gdpa_args {
     float out_scale;        /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
     float activation_param; /* leaky_relu: slope, elu: alpha; their defaults unless GDPA_ARGS_ACTIVATION_PARAM is set */
     /* Backward only; o is not used there. A gradient whose data is NULL is not wanted, and costs nothing. */
-    gdpa_tensor dout; /* gradient of o, laid out like it, of the input type */
+    gdpa_tensor dout; /* gradient of o, laid out like it, of the input type whatever out_dtype is */
     gdpa_tensor dq;   /* gradients of q, k and v, laid out like them, of spec.out_dtype; written */
     gdpa_tensor dk;
     gdpa_tensor dv;
@@ -518,9 +518,10 @@ GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
 
 /*
- * Queues the kernel on the stream (a backward is up to two kernels and a fill of the workspace): checks the arguments, packs them, launches. No compile, no allocation, no
- * synchronisation, no environment, no lock (after the first launch of a kernel); capturable in a CUDA graph, and a
- * captured launch may be replayed after the offsets and lengths on the device changed within the same maxima.
+ * Queues the kernel on the stream (a backward is up to two kernels and a fill of the workspace): checks the arguments,
+ * packs them, launches. No compile, no allocation, no synchronisation, no environment, no lock (after the first launch
+ * of a kernel); capturable in a CUDA graph, and a captured launch may be replayed after the offsets and lengths on the
+ * device changed within the same maxima.
  * Nothing is launched, and nothing written, when it fails. An empty problem succeeds without a launch.
  * Returns GDPA_E_ARGUMENT, GDPA_E_VERSION, GDPA_E_WORKSPACE, GDPA_E_NO_DRIVER, GDPA_E_DRIVER, GDPA_E_CAPTURE. Since 0.1.
  */
@@ -540,8 +541,10 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
  *     dV = out_scale * P^T dO          dS[i,j] = out_scale * scale * M[i,j] * f'(S[i,j]) * <dO_i, v_j>
  *     dQ = dS K                        dK = dS^T Q        summed over the query heads of a kv head
  *
- * P and dS are rounded to the input type, sums are fp32, with one final rounding. Any of dq, dk and dv may be left out;
- * none of them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
+ * P and dS are rounded to the input type (in fp16 a dS below 3e-8 is 0: scale dO up, or take bf16), sums are fp32, with
+ * one final rounding; what is beyond the range of a type becomes infinite. Any of dq, dk and dv may be left out; none of
+ * them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
+ * Gradients share no memory with each other, the inputs or the workspace; only equal addresses are noticed.
  * spec->pass is bwd or default: the spec of the forward does. spec->unaligned is set by itself where the tensors need it.
  * The workspace has gdpa_backward_workspace_size bytes and may be NULL when that is 0. With spec->deterministic every run
  * gives the same bits; else the order of the fp32 sums of dq may differ, but where no workspace is needed.

@@ -28,7 +28,11 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     FAIL_IF(own->pass == GDPA_PASS_FORWARD, GDPA_E_ARGUMENT,
             "pass is fwd; gdpa_backward runs backward kernels: leave pass out, or set it to bwd");
     own->pass = own->pass == GDPA_PASS_DEFAULT ? GDPA_PASS_BACKWARD : own->pass;
-    own->unaligned = own->unaligned != 0 || args_are_unaligned(own, args);
+    const char *tensor = own->unaligned != 0 ? NULL : args_unaligned_tensor(own, args);
+    if (tensor != NULL) {
+        TRY(unaligned_family_check(own, tensor));
+        own->unaligned = 1;
+    }
     return GDPA_OK;
 }
 

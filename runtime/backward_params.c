@@ -20,14 +20,17 @@ static bool is_wanted(const struct view *view, const gdpa_args *args)
     return view->tensor->data != NULL && args->batch > 0 && !view_is_empty(view);
 }
 
-/* Gradients must not share memory with each other, or with what is still read. Ranges may: they may be views of one buffer. */
-static gdpa_status aliases_check(const struct views *views)
+/*
+ * Gradients must not share memory with each other, or with what is still read. Ranges may: they may be views of one buffer. What has no elements
+ * shares nothing, and begins where the next part of a buffer does.
+ */
+static gdpa_status aliases_check(const struct views *views, const gdpa_args *args)
 {
     const struct view *const all[] = {&views->dq, &views->dk, &views->dv,  &views->q,
                                       &views->k,  &views->v,  &views->dout};
     for (int i = 0; i < 3; i++) {
-        for (int j = i + 1; all[i]->tensor->data != NULL && j < 7; j++) {
-            FAIL_IF(all[i]->tensor->data == all[j]->tensor->data, GDPA_E_ARGUMENT,
+        for (int j = i + 1; is_wanted(all[i], args) && j < 7; j++) {
+            FAIL_IF(all[i]->tensor->data == all[j]->tensor->data && !view_is_empty(all[j]), GDPA_E_ARGUMENT,
                     "%s.data is %p, and so is %s.data: a gradient needs memory of its own", all[i]->name,
                     all[i]->tensor->data, all[j]->name);
         }
@@ -68,7 +71,7 @@ static gdpa_status outputs_fill(const gdpa_spec *spec, const struct views *views
     TRY(tensor_check(&views->dq, unaligned, !wants_dq, &dq));
     TRY(tensor_check(&views->dk, unaligned, !wants_dk, &dk));
     TRY(tensor_check(&views->dv, unaligned, !wants_dv, &dv));
-    TRY(aliases_check(views));
+    TRY(aliases_check(views, args));
     params->dq = wants_dq ? views->dq.tensor->data : NULL;
     params->dk = wants_dk ? views->dk.tensor->data : NULL;
     params->dv = wants_dv ? views->dv.tensor->data : NULL;

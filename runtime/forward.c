@@ -4,18 +4,6 @@
 #include "runtime/kernel.h"
 #include "runtime/launch_checks.h"
 
-/* A family that was asked for by name is not left for another one behind the caller's back. */
-static gdpa_status family_check(const gdpa_spec *spec, const char *tensor)
-{
-    const bool named = spec->size >= offsetof(gdpa_spec, family) + sizeof spec->family;
-    FAIL_IF(
-        named && spec->family == GDPA_FAMILY_SM90, GDPA_E_ARGUMENT,
-        "%s is not aligned as family sm90, which the spec asks for, needs it: data and strides must be multiples of "
-        "16 bytes, strides below 2^40 bytes; align it, or leave family auto, which takes the portable kernel then",
-        tensor);
-    return GDPA_OK;
-}
-
 /* *own becomes the spec normalised, with unaligned set where a tensor needs it. */
 static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
 {
@@ -29,7 +17,7 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     TRY(status);
     const char *tensor = own->unaligned != 0 ? NULL : args_unaligned_tensor(own, args);
     if (tensor != NULL) {
-        TRY(family_check(spec, tensor));
+        TRY(unaligned_family_check(spec, tensor));
         own->unaligned = 1;
     }
     return GDPA_OK;

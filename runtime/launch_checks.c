@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define GRID_LIMIT INT64_C(2147483647) /* largest grid.x; more tiles take a second dimension */
@@ -372,6 +373,18 @@ const char *args_unaligned_tensor(const gdpa_spec *spec, const gdpa_args *args)
         }
     }
     return NULL;
+}
+
+/* A family that was asked for by name is not left for another one behind the caller's back. */
+gdpa_status unaligned_family_check(const gdpa_spec *spec, const char *tensor)
+{
+    const bool named = spec->size >= offsetof(gdpa_spec, family) + sizeof spec->family;
+    FAIL_IF(
+        named && spec->family == GDPA_FAMILY_SM90, GDPA_E_ARGUMENT,
+        "%s is not aligned as family sm90, which the spec asks for, needs it: data and strides must be multiples of "
+        "16 bytes, strides below 2^40 bytes; align it, or leave family auto, which takes the portable kernel then",
+        tensor);
+    return GDPA_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------

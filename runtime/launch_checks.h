@@ -49,6 +49,9 @@ gdpa_status scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct sc
 /* The name of a tensor of args that needs spec.unaligned; NULL: none does. */
 const char *args_unaligned_tensor(const gdpa_spec *spec, const gdpa_args *args);
 
+/* Refuses, naming the tensor, where the spec asks for a family by name that cannot take one that args_unaligned_tensor found. */
+gdpa_status unaligned_family_check(const gdpa_spec *spec, const char *tensor);
+
 static inline bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *args)
 {
     return args_unaligned_tensor(spec, args) != NULL;

@@ -286,7 +286,7 @@ static void keep_record(struct verify *verify, size_t kernel, const struct kerne
     free(file);
 }
 
-/* Elements of gradients that a score at a kink of the activation excuses, or could have: a check with many of them shows little. */
+/* Elements that the reference allows more than the rule does, or would have: a check with many of them shows little. */
 static void set_kinks(json_t *report, long long elements, long long at_kinks, long long excused)
 {
     json_set_integer(report, "elements", elements);
@@ -319,7 +319,7 @@ static void print_result(struct verify *verify, size_t kernel, const struct kern
                result->frobenius, result->seconds, spec);
     }
     if (result->excused > 0 && !tool->quiet) {
-        printf("       %lld of %lld elements of gradients excused: a score lies at a kink of the activation\n",
+        printf("       %lld of %lld elements excused: a score is at a kink of the activation, or f or f' next to 0\n",
                result->excused, result->elements);
     }
     if (!result->good) {
@@ -497,8 +497,9 @@ const struct command command_verify = {
         "nothing may be read. The result is held against a float64 reference: its largest error may be twice\n"
         "(of gradients three times) that of the same formulas in the input type, plus one unit in the last\n"
         "place. A score that fp32 cannot tell from a kink of relu, leaky_relu, elu or hardswish allows its\n"
-        "gradients both slopes; how many made use of that is told, and is few. Without SPEC\n"
-        "and --matrix the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.\n"
+        "gradients both slopes, and where f or f' is nearly 0 it may be off by its bound; how many made use of\n"
+        "that is told, and is few. SPEC, --shapes and --seed repeat what a report says. Without SPEC and --matrix\n"
+        "the matrix `default` is run. A kernel that hangs or crashes is reported and the others go on.\n"
         "--verbose tells every case; those of `public`, which has gigabytes each, are told anyway.",
     .options = options,
     .takes_specs = true,

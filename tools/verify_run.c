@@ -89,11 +89,11 @@ static void buffers_release(const struct verify_device *device, struct verify_ca
 static bool launch(const struct verify_device *device, struct verify_case *made, struct case_result *result)
 {
     gdpa_args args = case_device_args(made);
-    if (!device->launch(device->self, &args)) {
+    bool good = device->launch(device->self, &args);
+    if (!good) {
         lost(result, device, "launch");
-        return false;
     }
-    return true;
+    return good;
 }
 
 /* Says where in a buffer bytes changed that must not. */
@@ -280,9 +280,9 @@ struct comparison {
     int64_t sequence; /* that the open group belongs to; -1: none */
 };
 
-/* Of the elements of some blocks. allowed is NULL where nothing is. */
+/* Of the elements of some blocks. allowed stays 0 for o and dv. */
 struct expected {
-    double *exact, *eager, *allowed;
+    double *exact, *eager, *allowed, *inexact;
 };
 
 static void block_compare(const struct output *output, const struct reference_block *block,
@@ -306,7 +306,7 @@ static void block_compare(const struct output *output, const struct reference_bl
                 compare_add_zero(&comparison->compare, ours, place);
             } else {
                 compare_add_allowed(&comparison->compare, ours, expected->exact[n], expected->eager[n],
-                                    expected->allowed != NULL ? expected->allowed[n] : 0, place);
+                                    (struct compare_allowance){expected->allowed[n], expected->inexact[n]}, place);
             }
         }
     }
@@ -335,8 +335,7 @@ static double block_flops(const struct reference_problem *problem, const struct 
 
 static int64_t longest_sequence(const struct reference_problem *problem)
 {
-    int64_t longest = 0;
-    int64_t most = -1;
+    int64_t longest = 0, most = -1;
     for (int64_t b = 0; b < problem->args->batch; b++) {
         struct reference_sequence sequence = reference_sequence_find(problem, b);
         if (sequence.rows_q * sequence.rows_k > most) {
@@ -376,26 +375,27 @@ static int64_t blocks_sample(const struct reference_problem *problem, struct ref
 static bool blocks_compute(const struct output *output, const struct reference_block *blocks, int64_t count,
                            const struct expected *expected)
 {
-    struct reference_gradients all[3] = {{NULL, NULL, NULL}, {NULL, NULL, NULL}, {NULL, NULL, NULL}};
-    double *const memory[] = {expected->exact, expected->eager, expected->allowed};
+    double *const memory[] = {expected->exact, expected->eager, expected->allowed, expected->inexact};
+    struct reference_gradients all[4] = {{NULL, NULL, NULL}};
     if (output->kind == RESULT_O) {
-        return reference_forward_blocks(output->problem, blocks, count, expected->exact, expected->eager);
+        return reference_forward_blocks(output->problem, blocks, count, expected->exact, expected->eager,
+                                        expected->inexact);
     }
-    for (int e = 0; e < 3; e++) {
+    for (int e = 0; e < 4; e++) {
         *(output->kind == RESULT_DQ ? &all[e].dq : output->kind == RESULT_DK ? &all[e].dk : &all[e].dv) = memory[e];
     }
-    return reference_backward_blocks(output->problem, output->of_keys, blocks, count, all[0], all[1], all[2]);
+    return reference_backward_blocks(output->problem, output->of_keys, blocks, count, all[0], all[1], all[2], all[3]);
 }
 
 /* Memory for the expected elements of CHUNK_BLOCKS blocks. */
 static bool expected_allocate(const struct output *output, struct expected *expected)
 {
     size_t bytes = sizeof(double) * CHUNK_BLOCKS * REFERENCE_BLOCK_ROWS * (size_t)output->dim;
-    bool allows = output->kind == RESULT_DQ || output->kind == RESULT_DK;
     expected->exact = malloc(bytes);
     expected->eager = malloc(bytes);
-    expected->allowed = allows ? malloc(bytes) : NULL;
-    return expected->exact != NULL && expected->eager != NULL && (!allows || expected->allowed != NULL);
+    expected->allowed = calloc(1, bytes);
+    expected->inexact = malloc(bytes);
+    return expected->exact && expected->eager && expected->allowed && expected->inexact;
 }
 
 static bool blocks_check(const struct output *output, const struct reference_block *blocks, int64_t count,
@@ -413,6 +413,7 @@ static bool blocks_check(const struct output *output, const struct reference_blo
     free(expected.exact);
     free(expected.eager);
     free(expected.allowed);
+    free(expected.inexact);
     compare_finish(&comparison->compare);
     return good;
 }

@@ -86,11 +86,25 @@ static bool tell_judged(size_t kernel, const char *shape, const struct kernel_re
     return send(&message, user);
 }
 
+/*
+ * By the canonical text, which is what reports show: with it a case is repeated, however the spec was written. Without the words that a report may
+ * have more or less of than the matrix, as they follow from the device.
+ */
+static uint64_t data_seed(uint64_t seed, const gdpa_spec *spec, const char *text)
+{
+    char canonical[512];
+    gdpa_spec plain = *spec;
+    plain.arch = 0;
+    plain.family = GDPA_FAMILY_DEFAULT;
+    bool good = gdpa_spec_format(&plain, canonical, sizeof canonical, NULL) == GDPA_OK;
+    return worker_kernel_seed(seed, good ? canonical : text);
+}
+
 /* One case after the other; false when the device is lost. */
 static bool cases_run(const struct worker_plan *plan, size_t kernel, const gdpa_spec *spec, struct case_pool *pool,
                       struct kernel_result *total, send_fn send, void *user)
 {
-    uint64_t seed = worker_kernel_seed(plan->options.seed, plan->kernels[kernel].spec);
+    uint64_t seed = data_seed(plan->options.seed, spec, plan->kernels[kernel].spec);
     for (int row = 0; shapes[row].name != NULL; row++) {
         if ((plan->kernels[kernel].shapes >> row & 1) == 0) {
             continue;

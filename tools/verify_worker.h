@@ -55,7 +55,7 @@ enum worker_end {
 
 enum worker_end workers_run(const struct worker_plan *plan, char *why, size_t capacity);
 
-/* The seed of a kernel's data: the same for the same spec text, whatever else is run. */
+/* The seed of a kernel's data: the same for the same spec (its canonical text is handed in), whatever else is run. */
 uint64_t worker_kernel_seed(uint64_t seed, const char *spec);
 
 #endif

@@ -112,10 +112,10 @@ class Problem
     std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
                                  const backward_grid &grid, const tensor_box *boxes);
     std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
-    bool compute_reference(std::vector<double> (&results)[3][3]) const;
-    void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[3][3], size_t number,
+    bool compute_reference(std::vector<double> (&results)[4][3]) const;
+    void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[4][3], size_t number,
                      compare_place place, int64_t global, int64_t start) const;
-    std::string compare_output(size_t number, const std::vector<double> (&results)[3][3], double *worst) const;
+    std::string compare_output(size_t number, const std::vector<double> (&results)[4][3], double *worst) const;
     std::string compare_outputs(double *worst) const;
     std::string check_untouched() const;
 
@@ -382,7 +382,7 @@ bool Problem::is_seen(const Output &output, int64_t sequence, int64_t row) const
 }
 
 /* One row of an output. */
-void Problem::compare_row(compare *state, const Output &output, const std::vector<double> (&results)[3][3],
+void Problem::compare_row(compare *state, const Output &output, const std::vector<double> (&results)[4][3],
                           size_t number, compare_place place, int64_t global, int64_t start) const
 {
     const reference_sequence where = reference_sequence_find(&reference_, place.sequence);
@@ -391,15 +391,15 @@ void Problem::compare_row(compare *state, const Output &output, const std::vecto
     for (place.column = 0; place.column < tensor.dim; ++place.column) {
         const double ours = dtype_load(tensor.dtype, tensor.buffer->data(), start + place.column);
         const auto at = static_cast<size_t>((global * tensor.heads + place.head) * tensor.dim + place.column);
+        const compare_allowance allowance = {results[2][number][at], results[3][number][at]};
         if (!output.before.empty()) {
             const double before = output.before[static_cast<size_t>(start + place.column)];
             compare_add_allowed(state, ours, before + (seen ? results[0][number][at] : 0),
-                                before + (seen ? results[1][number][at] : 0), results[2][number][at], place);
+                                before + (seen ? results[1][number][at] : 0), allowance, place);
         } else if (!seen) {
             compare_add_zero(state, ours, place);
         } else {
-            compare_add_allowed(state, ours, results[0][number][at], results[1][number][at], results[2][number][at],
-                                place);
+            compare_add_allowed(state, ours, results[0][number][at], results[1][number][at], allowance, place);
         }
     }
     const int64_t rows = output.of_queries ? where.rows_q : where.rows_k;
@@ -408,8 +408,8 @@ void Problem::compare_row(compare *state, const Output &output, const std::vecto
     }
 }
 
-/* Exact and eager results, and what is allowed; number 0 to 2: o, or dq, dk and dv. */
-bool Problem::compute_reference(std::vector<double> (&results)[3][3]) const
+/* Exact and eager results, and what is allowed beside them; number 0 to 2: o, or dq, dk and dv. */
+bool Problem::compute_reference(std::vector<double> (&results)[4][3]) const
 {
     const reference_sizes sizes = reference_sizes_find(&reference_);
     const int64_t elements[] = {backward_ ? sizes.dq : sizes.o, backward_ ? sizes.dk : 0, backward_ ? sizes.dv : 0};
@@ -419,14 +419,15 @@ bool Problem::compute_reference(std::vector<double> (&results)[3][3]) const
         }
     }
     if (!backward_) {
-        return reference_forward(&reference_, results[0][0].data(), results[1][0].data());
+        return reference_forward(&reference_, results[0][0].data(), results[1][0].data(), results[3][0].data());
     }
     return reference_backward(&reference_, {results[0][0].data(), results[0][1].data(), results[0][2].data()},
                               {results[1][0].data(), results[1][1].data(), results[1][2].data()},
-                              {results[2][0].data(), results[2][1].data(), nullptr});
+                              {results[2][0].data(), results[2][1].data(), nullptr},
+                              {results[3][0].data(), results[3][1].data(), results[3][2].data()});
 }
 
-std::string Problem::compare_output(size_t number, const std::vector<double> (&results)[3][3], double *worst) const
+std::string Problem::compare_output(size_t number, const std::vector<double> (&results)[4][3], double *worst) const
 {
     const Output &output = outputs_[number];
     const size_t of_reference = !backward_ ? 0 : output.name == "dq" ? 0 : output.name == "dk" ? 1 : 2;
@@ -448,7 +449,7 @@ std::string Problem::compare_output(size_t number, const std::vector<double> (&r
 
 std::string Problem::compare_outputs(double *worst) const
 {
-    std::vector<double> results[3][3]; // exact, eager, allowed
+    std::vector<double> results[4][3]; // exact, eager, allowed, inexact
     if (!compute_reference(results)) {
         return "no memory for the reference";
     }

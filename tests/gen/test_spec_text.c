@@ -122,6 +122,11 @@ static void wrong_texts_are_refused_with_the_word_and_the_cure(void **state)
     } cases[] = {
         {"hed_dim=64", {"no option is called 'hed_dim'", "did you mean 'head_dim'?", "options: head_dim, head_dim_v"}},
         {"head_dim=64 silu", {"'silu'", "did you mean 'activation=silu'?"}},
+        {"backwards head_dim=64",
+         {"no option is called 'backwards'; the pass is the first word", "did you mean 'bwd'?"}},
+        {"head_dim=64 pass=bwd", {"no option is called 'pass'", "did you mean 'fwd' or 'bwd'?"}},
+        {"gradients", {"did you mean 'bwd'?"}},
+        {"forw", {"did you mean 'fwd'?"}},
         {"zebra=1", {"no option is called 'zebra' (options"}},
         {"=64", {"no option is called ''"}},
         {"HEAD_DIM=64", {"no option is called 'HEAD_DIM'"}},

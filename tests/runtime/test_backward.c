@@ -214,6 +214,23 @@ static void tensors_that_need_it_get_the_unaligned_kernel(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+static void a_family_by_name_is_kept_and_the_tensor_that_forbids_it_named(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd family=sm90 " SPEC);
+    size_t bytes = 0;
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
+    const long before = launches();
+    args.dk.data = (void *)(uintptr_t)0x70008;
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)), GDPA_E_ARGUMENT,
+                   "dk is not aligned as family sm90, which the spec asks for, needs it");
+    expect_failure(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes), GDPA_E_ARGUMENT, "dk is not aligned");
+    assert_int_equal(launches(), before);
+    gdpa_ctx_destroy(ctx);
+}
+
 static void an_older_spec_keeps_what_it_says(void **state)
 {
     (void)state;
@@ -243,6 +260,9 @@ static void bad_calls_are_refused(void **state)
     spec.pass = GDPA_PASS_FORWARD;
     expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, NULL), GDPA_E_ARGUMENT, "gdpa_backward runs backward");
     spec = runtime_spec(SPEC);
+    spec.unaligned = 2;
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, NULL), GDPA_E_ARGUMENT, "unaligned is 2");
+    spec = runtime_spec(SPEC);
     spec.size = 2;
     expect_failure(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes), GDPA_E_VERSION, "spec.size is 2");
     assert_int_equal(launches(), 0);
@@ -262,6 +282,7 @@ int main(void)
         TEST(failures_of_the_driver_are_reported),
         TEST(a_thread_without_context_takes_that_of_the_stream),
         TEST(tensors_that_need_it_get_the_unaligned_kernel),
+        TEST(a_family_by_name_is_kept_and_the_tensor_that_forbids_it_named),
         TEST(an_older_spec_keeps_what_it_says),
         TEST(bad_calls_are_refused),
     };

@@ -253,6 +253,37 @@ static void gradients_may_be_views_of_one_buffer(void **state)
     assert_int_equal(shape.params.dk_stride_row, row);
 }
 
+/* One buffer for all gradients, in which a part without elements begins where the next one does. */
+static void what_has_no_elements_shares_no_memory(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    args.seqlen_k = 0;
+    args.dk.data = args.dv.data = args.dq.data;
+    args.k.data = args.v.data = args.q.data;
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_null(shape.params.dk);
+    assert_true(shape.main.x > 0);
+    args = dense_args();
+    args.seqlen_q = 0;
+    args.dq.data = args.dk.data;
+    args.q.data = args.dout.data = args.dv.data;
+    expect_ok(fill(HOPPER, &args, &shape));
+    assert_null(shape.params.dq);
+    args = dense_args();
+    args.batch = 0;
+    args.dq.data = args.dk.data = args.dv.data = args.q.data;
+    expect_ok(fill(SPEC, &args, &shape));
+    assert_int_equal(shape.main.x + shape.second.x, 0);
+    args = jagged_args();
+    args.total_q = 0;
+    args.dq.data = args.dk.data;
+    expect_ok(fill(JAGGED, &args, &shape));
+    args.total_q = 1;
+    expect_failure(fill(JAGGED, &args, &shape), GDPA_E_ARGUMENT, "and so is dk.data");
+}
+
 static void an_older_struct_has_no_gradients(void **state)
 {
     (void)state;
@@ -303,6 +334,7 @@ int main(void)
         cmocka_unit_test(a_deterministic_backward_on_hopper_has_boxes_for_each_kernel),
         cmocka_unit_test(bad_arguments_are_refused_by_name),
         cmocka_unit_test(gradients_may_be_views_of_one_buffer),
+        cmocka_unit_test(what_has_no_elements_shares_no_memory),
         cmocka_unit_test(an_older_struct_has_no_gradients),
         cmocka_unit_test(accumulating_gradients_is_said_to_the_kernel),
         cmocka_unit_test(huge_problems_do_not_overflow),

@@ -39,11 +39,11 @@ static double group_bound(const struct compare *compare, const struct compare_gr
 
 void compare_add(struct compare *compare, double ours, double exact, double eager, struct compare_place place)
 {
-    compare_add_allowed(compare, ours, exact, eager, 0, place);
+    compare_add_allowed(compare, ours, exact, eager, (struct compare_allowance){0, 0}, place);
 }
 
-void compare_add_allowed(struct compare *compare, double ours, double exact, double eager, double allowance,
-                         struct compare_place place)
+void compare_add_allowed(struct compare *compare, double ours, double exact, double eager,
+                         struct compare_allowance allowance, struct compare_place place)
 {
     struct compare_group *group = &compare->group;
     if (!isfinite(eager) || !isfinite(dtype_round(compare->dtype, exact))) {
@@ -56,14 +56,15 @@ void compare_add_allowed(struct compare *compare, double ours, double exact, dou
         compare->broken++;
         error = (double)INFINITY;
     }
-    double excuse = isfinite(allowance) ? fmin(allowance, error) : 0;
+    double all = allowance.kink + allowance.inexact;
+    double excuse = isfinite(all) ? fmin(all, error) : 0;
     struct element element = {isfinite(error) ? error - excuse : error, ours, exact, excuse, place};
     group_take_error(group, &element);
     group->max_eager_error = fmax(group->max_eager_error, fabs(eager - exact));
     group->max_exact = fmax(group->max_exact, fabs(exact));
     group->count++;
-    compare->allowed += allowance > 0 ? 1 : 0;
-    compare->excused += allowance > 0 && error > group_bound(compare, group) ? 1 : 0;
+    compare->allowed += allowance.kink > 0 ? 1 : 0;
+    compare->excused += all > 0 && error > group_bound(compare, group) ? 1 : 0;
     compare->count++;
     compare->error_squares += error * error;
     compare->exact_squares += exact * exact;

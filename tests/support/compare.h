@@ -6,7 +6,8 @@
  * with factor 2 for a forward and 3 for gradients; exact and eager come from tests/support/reference.h. The ulp is that
  * of the output type at the magnitude of the largest exact element (of the smallest normal number, if that is larger).
  * An element whose gradient hangs on a score at a kink of the activation is allowed to be off by what the reference says,
- * too. How many are, and how many made use of it, is counted: they must be few, or the check would hide faults.
+ * too. How many are, and how many made use of it, is counted: they must be few, or the check would hide faults. Every element may be off by what the
+ * reference says that the bound of an exact activation makes of it, which is little unless few pairs with a tiny f or f' make the element.
  *
  * The maxima are taken over one group at a time, so that a large sequence does not hide an error in a small one. Groups
  * with fewer than COMPARE_POOL_BELOW elements, or fewer than COMPARE_POOL_BELOW_PAIRS visible pairs of query and key where
@@ -47,11 +48,11 @@ struct compare {
     /* Results, complete after compare_finish. */
     struct compare_group worst; /* the group with the largest max_error / bound */
     double worst_bound;
-    double worst_ratio;   /* of that group, at most 1 when the rule holds */
-    int64_t count;        /* elements compared */
-    int64_t allowed;      /* of them, those with an allowance */
-    int64_t excused;      /* of those, the ones that were beyond the bound, as it stood when they came, without it */
-    int64_t broken;       /* not finite, or not the zero that they must be */
+    double worst_ratio; /* of that group, at most 1 when the rule holds */
+    int64_t count;      /* elements compared */
+    int64_t allowed;    /* of them, those at a kink */
+    int64_t excused; /* those that were beyond the bound, as it stood when they came, without what they are allowed */
+    int64_t broken;  /* not finite, or not the zero that they must be */
     int64_t overflowing;  /* the exact or eager result does not fit the type: nothing can be said, choose other data */
     double error_squares; /* sums over all elements, for the Frobenius norms */
     double exact_squares;
@@ -62,9 +63,15 @@ void compare_init(struct compare *compare, int32_t dtype, double factor);
 /* One element. */
 void compare_add(struct compare *compare, double ours, double exact, double eager, struct compare_place place);
 
-/* One element that is allowed so much more; 0 for most. */
-void compare_add_allowed(struct compare *compare, double ours, double exact, double eager, double allowance,
-                         struct compare_place place);
+/* What the reference says of an element: see "allowed" and "inexact" there. */
+struct compare_allowance {
+    double kink;    /* 0 for most */
+    double inexact; /* 0 for many activations */
+};
+
+/* One element that is allowed so much more. */
+void compare_add_allowed(struct compare *compare, double ours, double exact, double eager,
+                         struct compare_allowance allowance, struct compare_place place);
 
 /* The elements of a row come from so many visible keys. Optional. */
 void compare_add_pairs(struct compare *compare, int64_t pairs);

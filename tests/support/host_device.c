@@ -299,7 +299,7 @@ static void launch_forward(const struct host_device *host, const gdpa_args *args
                            const struct reference_problem *problem)
 {
     double *o = doubles(reference_sizes_find(problem).o);
-    if (!reference_forward(problem, o, NULL)) {
+    if (!reference_forward(problem, o, NULL, NULL)) {
         abort();
     }
     struct target target = target_of(host, args, &args->o, false, host->spec.head_dim_v);
@@ -313,7 +313,7 @@ static void launch_backward(const struct host_device *host, const gdpa_args *arg
     struct reference_sizes sizes = reference_sizes_find(problem);
     struct reference_gradients exact = {doubles(sizes.dq), doubles(sizes.dk), doubles(sizes.dv)};
     struct reference_gradients none = {NULL, NULL, NULL};
-    if (!reference_backward(problem, exact, none, none)) {
+    if (!reference_backward(problem, exact, none, none, none)) {
         abort();
     }
     struct target dq = target_of(host, args, &args->dq, false, host->spec.head_dim);

@@ -3,7 +3,7 @@
  *
  * Work is cut into items that share nothing: a block of query rows of one sequence and head (forward, dQ), or a block
  * of keys of one sequence and kv head (dK, dV). Each item walks over tiles of the other side; everything in a tile is a
- * 64 x 64 problem in double, and both matrix products are one routine, accumulate().
+ * 64 x 64 problem in double, and all matrix products are one routine, accumulate() (reference_tile.c).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,83 +16,12 @@
 
 enum {
     TILE = REFERENCE_BLOCK_ROWS, /* rows and keys of a tile */
-    MAX_DIM = 256,
+    MAX_DIM = REFERENCE_MAX_DIM,
 };
-
-/* ---------------------------------------------------------------------------------------------------------------
- * The one matrix product
- * ------------------------------------------------------------------------------------------------------------- */
-
-/*
- * c[i][j] += sum over k of a[k][i] * b[k][j]. a has rows of TILE, m is a multiple of 4, n of 8. Four vectors are one
- * register each with AVX, two each without.
- */
-typedef double vector4 __attribute__((vector_size(32), aligned(8), may_alias));
-
-/* Four rows of eight columns, in eight accumulators that stay in registers. */
-static inline __attribute__((always_inline)) void accumulate_4_by_8(int k, const double *a, const double *b, int ldb,
-                                                                    double *c, int ldc)
-{
-    vector4 *at[4][2];
-    for (int r = 0; r < 4; r++) {
-        at[r][0] = (vector4 *)(c + (size_t)r * (size_t)ldc);
-        at[r][1] = at[r][0] + 1;
-    }
-    vector4 s00 = *at[0][0], s01 = *at[0][1], s10 = *at[1][0], s11 = *at[1][1];
-    vector4 s20 = *at[2][0], s21 = *at[2][1], s30 = *at[3][0], s31 = *at[3][1];
-    for (int l = 0; l < k; l++) {
-        vector4 low = *(const vector4 *)b;
-        vector4 high = *(const vector4 *)(b + 4);
-        s00 += a[0] * low, s01 += a[0] * high;
-        s10 += a[1] * low, s11 += a[1] * high;
-        s20 += a[2] * low, s21 += a[2] * high;
-        s30 += a[3] * low, s31 += a[3] * high;
-        a += TILE;
-        b += ldb;
-    }
-    *at[0][0] = s00, *at[0][1] = s01, *at[1][0] = s10, *at[1][1] = s11;
-    *at[2][0] = s20, *at[2][1] = s21, *at[3][0] = s30, *at[3][1] = s31;
-}
-
-static inline __attribute__((always_inline)) void accumulate_body(int m, int n, int k, const double *a, const double *b,
-                                                                  int ldb, double *c, int ldc)
-{
-    for (int i = 0; i < m; i += 4) {
-        for (int j = 0; j < n; j += 8) {
-            accumulate_4_by_8(k, a + i, b + j, ldb, c + (size_t)i * (size_t)ldc + j, ldc);
-        }
-    }
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static void accumulate_avx2(int m, int n, int k, const double *a, const double *b,
-                                                                int ldb, double *c, int ldc)
-{
-    accumulate_body(m, n, k, a, b, ldb, c, ldc);
-}
-#endif
-
-static void accumulate(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        accumulate_avx2(m, n, k, a, b, ldb, c, ldc);
-        return;
-    }
-#endif
-    accumulate_body(m, n, k, a, b, ldb, c, ldc);
-}
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Tiles
  * ------------------------------------------------------------------------------------------------------------- */
-
-/* One side of a tile: its rows as they are, [TILE][padded], and transposed, [padded][TILE]. Unused rows are zero. */
-struct side {
-    double rows[TILE * MAX_DIM];
-    double transposed[MAX_DIM * TILE];
-    double norms[TILE]; /* of the rows */
-};
 
 /* What one thread works in. */
 struct scratch {
@@ -104,29 +33,11 @@ struct scratch {
     double sums[2][TILE * MAX_DIM];
     double more_sums[2][TILE * MAX_DIM];
     double allowed[TILE * MAX_DIM]; /* of dQ or dK, likewise */
+    /* Squares of how far P (0) and dS (1) may be off, like probs; a side's rows squared; and their products, like sums. */
+    double doubts[2][TILE * TILE];
+    double squares[TILE * MAX_DIM];
+    double doubt_sums[2][TILE * MAX_DIM];
 };
-
-static void side_load(const struct view *view, int64_t sequence, int64_t first, int64_t row, int count, int64_t head,
-                      int dim, int padded, struct side *side)
-{
-    int64_t base = head * view->stride_head + (view->jagged ? first * view->stride_row : sequence * view->stride_batch);
-    memset(side->rows, 0, sizeof(double) * TILE * (size_t)padded);
-    for (int r = 0; r < count; r++) {
-        int64_t at = base + (row + r) * view->stride_row;
-        double squares = 0;
-        for (int c = 0; c < dim; c++) {
-            double element = dtype_load(view->dtype, view->data, at + c);
-            side->rows[r * padded + c] = element;
-            squares += element * element;
-        }
-        side->norms[r] = sqrt(squares);
-    }
-    for (int c = 0; c < padded; c++) {
-        for (int r = 0; r < TILE; r++) {
-            side->transposed[c * TILE + r] = side->rows[r * padded + c];
-        }
-    }
-}
 
 static int64_t clamp(int64_t value, int64_t lowest, int64_t highest)
 {
@@ -182,7 +93,10 @@ static struct pair_values pair_evaluate(const struct problem *problem, const str
         values.p[1] = dtype_round(dtype, reference_activation(f, rounded, problem->parameter) + off);
         if (backward) {
             double d_p = dtype_round(dtype, problem->out_scale * d_prob);
-            values.d_s[1] = dtype_round(dtype, (reference_derivative(f, rounded, problem->parameter) + off) * d_p);
+            double d_s = (reference_derivative(f, rounded, problem->parameter) + off) * d_p;
+            /* dS has the factor scale before it is rounded, as the definition says: a small one takes it to fp16's subnormal numbers. */
+            double factor = problem->scale != 0 && fabs(problem->scale) < 1 ? problem->scale : 1;
+            values.d_s[1] = dtype_round(dtype, factor * d_s) / factor;
         }
     }
     return values;
@@ -259,6 +173,44 @@ static void tile_evaluate(const struct problem *problem, const struct tile *tile
     }
 }
 
+/* Fills doubts, of the tile whose probs were filled last, and like these. */
+static void tile_doubt(const struct problem *problem, const struct tile *tile, struct scratch *scratch, bool by_key)
+{
+    int row_step = by_key ? 1 : TILE;
+    int key_step = by_key ? TILE : 1;
+    memset(scratch->doubts, 0, sizeof scratch->doubts);
+    for (int r = 0; r < tile->rows; r++) {
+        int64_t first, last;
+        reference_visible(problem->from, &tile->sequence, tile->i + r, &first, &last);
+        int end = (int)clamp(last - tile->j, 0, tile->keys);
+        for (int c = (int)clamp(first - tile->j, 0, tile->keys); c < end; c++) {
+            int at = r * row_step + c * key_step;
+            double d_s = problem->inexact * problem->out_scale * scratch->d_probs[r * TILE + c];
+            scratch->doubts[0][at] = problem->inexact * problem->inexact;
+            scratch->doubts[1][at] = d_s * d_s;
+        }
+    }
+}
+
+/* Adds the doubts of `count` products with rows of the other side to those of `rows` results. */
+static void doubt_add(struct scratch *scratch, int which, const double *other, int rows, int padded, int count)
+{
+    for (int i = 0; i < count * padded; i++) {
+        scratch->squares[i] = other[i] * other[i];
+    }
+    accumulate(round_up(rows, 4), padded, count, scratch->doubts[which], scratch->squares, padded,
+               scratch->doubt_sums[which], padded);
+}
+
+static void doubt_store(const double *sums, int rows, int dim, int padded, double factor, double *out, int64_t row_step)
+{
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < dim; c++) {
+            out[r * row_step + c] = fabs(factor) * sqrt(sums[r * padded + c]);
+        }
+    }
+}
+
 /* The keys that any of some rows may see; ranges only move forward with the row. */
 static void keys_of_rows(const struct problem *problem, const struct reference_sequence *sequence, int64_t i, int rows,
                          int64_t *first, int64_t *last)
@@ -317,6 +269,7 @@ static void clear_sums(struct scratch *scratch, int padded, int more_padded)
         memset(scratch->more_sums[e], 0, sizeof(double) * TILE * (size_t)more_padded);
     }
     memset(scratch->allowed, 0, sizeof scratch->allowed);
+    memset(scratch->doubt_sums, 0, sizeof scratch->doubt_sums);
 }
 
 /* O of a block: scratch->sums without out_scale. */
@@ -339,6 +292,10 @@ static void block_forward(const struct problem *problem, const struct reference_
         for (int e = 0; e < (eager ? 2 : 1); e++) {
             accumulate(round_up(tile.rows, 4), problem->padded_v, tile.keys, scratch->probs[e], scratch->v.rows,
                        problem->padded_v, scratch->sums[e], problem->padded_v);
+        }
+        if (problem->inexact > 0) {
+            tile_doubt(problem, &tile, scratch, true);
+            doubt_add(scratch, 0, scratch->v.rows, tile.rows, problem->padded_v, tile.keys);
         }
     }
 }
@@ -363,6 +320,10 @@ static void block_backward_q(const struct problem *problem, const struct referen
         for (int e = 0; e < (eager ? 2 : 1); e++) {
             accumulate(round_up(tile.rows, 4), problem->padded, tile.keys, scratch->d_scores[e], scratch->k.rows,
                        problem->padded, scratch->sums[e], problem->padded);
+        }
+        if (problem->inexact > 0) {
+            tile_doubt(problem, &tile, scratch, true);
+            doubt_add(scratch, 1, scratch->k.rows, tile.rows, problem->padded, tile.keys);
         }
     }
 }
@@ -393,6 +354,11 @@ static void block_backward_k(const struct problem *problem, const struct referen
                 accumulate(round_up(tile.keys, 4), problem->padded, tile.rows, scratch->d_scores[e], scratch->q.rows,
                            problem->padded, scratch->more_sums[e], problem->padded);
             }
+            if (problem->inexact > 0) {
+                tile_doubt(problem, &tile, scratch, false);
+                doubt_add(scratch, 0, scratch->d_out.rows, tile.keys, problem->padded_v, tile.rows);
+                doubt_add(scratch, 1, scratch->q.rows, tile.keys, problem->padded, tile.rows);
+            }
         }
     }
 }
@@ -407,8 +373,8 @@ struct job {
     struct scratch *scratch; /* one a thread */
     bool packed_blocks;      /* results go to o by block number, not by place in the tensor */
     bool eager;
-    double *o[2];
-    struct reference_gradients gradients[2], allowed;
+    double *o[2], *o_inexact;
+    struct reference_gradients gradients[2], allowed, inexact;
 };
 
 /* Runs work over the blocks with scratch for each thread. */
@@ -446,6 +412,10 @@ static void work_forward(int64_t item, int thread, void *user)
                        round_to, job->o[e] + at, step);
         }
     }
+    if (job->o_inexact) {
+        doubt_store(scratch->doubt_sums[0], (int)block->rows, problem->dim_v, problem->padded_v, problem->out_scale,
+                    job->o_inexact + at, step);
+    }
 }
 
 static void work_backward_q(int64_t item, int thread, void *user)
@@ -472,6 +442,10 @@ static void work_backward_q(int64_t item, int thread, void *user)
     if (job->allowed.dq) {
         store_rows(scratch->allowed, (int)block->rows, problem->dim, problem->padded, fabs(problem->scale), 0,
                    job->allowed.dq + at, step);
+    }
+    if (job->inexact.dq) {
+        doubt_store(scratch->doubt_sums[1], (int)block->rows, problem->dim, problem->padded, problem->scale,
+                    job->inexact.dq + at, step);
     }
 }
 
@@ -504,37 +478,52 @@ static void work_backward_k(int64_t item, int thread, void *user)
         store_rows(scratch->allowed, (int)block->rows, problem->dim, problem->padded, fabs(problem->scale), 0,
                    job->allowed.dk + at * problem->dim, heads_k * problem->dim);
     }
+    if (job->inexact.dk) {
+        doubt_store(scratch->doubt_sums[1], (int)block->rows, problem->dim, problem->padded, problem->scale,
+                    job->inexact.dk + at * problem->dim, heads_k * problem->dim);
+    }
+    if (job->inexact.dv) {
+        doubt_store(scratch->doubt_sums[0], (int)block->rows, problem->dim_v, problem->padded_v, problem->out_scale,
+                    job->inexact.dv + at * problem->dim_v, heads_k * problem->dim_v);
+    }
 }
 
-static struct job job_make(const struct reference_problem *problem)
+/* The doubts are work: none is done where nobody asks for them. */
+static struct job job_make(const struct reference_problem *problem, bool inexact)
 {
-    return (struct job){.problem = problem_resolve(problem)};
+    struct job job = {.problem = problem_resolve(problem)};
+    job.problem.inexact = inexact ? reference_inexactness(job.problem.activation.number) : 0;
+    return job;
 }
 
-bool reference_forward_blocks(const struct reference_problem *problem, const struct reference_block *blocks,
-                              int64_t count, double *o, double *eager_o)
+static struct job job_forward(const struct reference_problem *problem, double *o, double *eager_o, double *inexact_o)
 {
-    struct job job = job_make(problem);
-    job.blocks = blocks;
-    job.packed_blocks = true;
+    struct job job = job_make(problem, inexact_o != NULL);
     job.eager = eager_o != NULL;
     job.o[0] = o;
     job.o[1] = eager_o;
+    job.o_inexact = inexact_o;
+    return job;
+}
+
+bool reference_forward_blocks(const struct reference_problem *problem, const struct reference_block *blocks,
+                              int64_t count, double *o, double *eager_o, double *inexact_o)
+{
+    struct job job = job_forward(problem, o, eager_o, inexact_o);
+    job.blocks = blocks;
+    job.packed_blocks = true;
     return job_run(&job, count, work_forward);
 }
 
-bool reference_forward(const struct reference_problem *problem, double *o, double *eager_o)
+bool reference_forward(const struct reference_problem *problem, double *o, double *eager_o, double *inexact_o)
 {
     struct reference_block *blocks;
     int64_t count;
     if (!problem_blocks_list(problem, false, &blocks, &count)) {
         return false;
     }
-    struct job job = job_make(problem);
+    struct job job = job_forward(problem, o, eager_o, inexact_o);
     job.blocks = blocks;
-    job.eager = eager_o != NULL;
-    job.o[0] = o;
-    job.o[1] = eager_o;
     bool done = job_run(&job, count, work_forward);
     free(blocks);
     return done;
@@ -555,31 +544,35 @@ static bool backward_half(const struct reference_problem *problem, bool of_keys,
 
 /* Everything of a backward but the blocks. */
 static struct job job_backward(const struct reference_problem *problem, struct reference_gradients exact,
-                               struct reference_gradients eager, struct reference_gradients allowed)
+                               struct reference_gradients eager, struct reference_gradients allowed,
+                               struct reference_gradients inexact)
 {
-    struct job job = job_make(problem);
+    struct job job = job_make(problem, inexact.dq || inexact.dk || inexact.dv);
     job.gradients[0] = exact;
     job.gradients[1] = eager;
     job.allowed = allowed;
+    job.inexact = inexact;
     job.eager = eager.dq || eager.dk || eager.dv;
     return job;
 }
 
 bool reference_backward_blocks(const struct reference_problem *problem, bool of_keys,
                                const struct reference_block *blocks, int64_t count, struct reference_gradients exact,
-                               struct reference_gradients eager, struct reference_gradients allowed)
+                               struct reference_gradients eager, struct reference_gradients allowed,
+                               struct reference_gradients inexact)
 {
-    struct job job = job_backward(problem, exact, eager, allowed);
+    struct job job = job_backward(problem, exact, eager, allowed, inexact);
     job.blocks = blocks;
     job.packed_blocks = true;
     return job_run(&job, count, of_keys ? work_backward_k : work_backward_q);
 }
 
 bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
-                        struct reference_gradients eager, struct reference_gradients allowed)
+                        struct reference_gradients eager, struct reference_gradients allowed,
+                        struct reference_gradients inexact)
 {
-    struct job job = job_backward(problem, exact, eager, allowed);
-    bool wants_q = exact.dq || eager.dq || allowed.dq;
-    bool wants_k = exact.dk || exact.dv || eager.dk || eager.dv || allowed.dk;
+    struct job job = job_backward(problem, exact, eager, allowed, inexact);
+    bool wants_q = exact.dq || eager.dq || allowed.dq || inexact.dq;
+    bool wants_k = exact.dk || exact.dv || eager.dk || eager.dv || allowed.dk || inexact.dk || inexact.dv;
     return (!wants_q || backward_half(problem, false, &job)) && (!wants_k || backward_half(problem, true, &job));
 }

@@ -21,6 +21,17 @@
  *
  * It is 0 in nearly all elements, and in all of an activation without a jump.
  *
+ * The fourth result, "inexact", is what an exact activation in whose f or f' fp32 numbers cancel may be off by beyond the roundings of the
+ * eager result. Its bound is 2^-10 |f| + 2^-14 and the same for f', and while the first term is less than those roundings, the second is more than
+ * all of f or f' where they are small (tanh'(7) = 3e-6). So each visible pair may be off by 2^-14, at random:
+ *
+ *     o and dv    2^-14 |out_scale| root of the sum over pairs of (element of v or dO)^2
+ *     dq and dk   2^-14 |scale out_scale| root of the sum over pairs of (dP times element of k or q)^2
+ *
+ * Where many pairs are added up, or f' is not small in all of them, this is little beside the error of the eager result. It is 0 for activations
+ * that are right to a few ulps however small they are (polynomials piece by piece, exp), and for those of kind APPROX, whose bound the eager result has
+ * in it.
+ *
  * Results are packed arrays [rows][heads][dimension] over all rows of the tensor; rows outside every sequence are left
  * untouched:
  *     o    [batch * seqlen_q or total_q][heads_q][head_dim_v]      dk   [batch * seqlen_k or total_k][heads_k][head_dim]
@@ -68,8 +79,8 @@ void reference_seeing(const struct reference_problem *problem, const struct refe
 /* Pairs of query and key that are visible, over all sequences and query heads. */
 int64_t reference_visible_pairs(const struct reference_problem *problem);
 
-/* O. eager may be NULL. Returns false when there is no memory. */
-bool reference_forward(const struct reference_problem *problem, double *o, double *eager_o);
+/* O. eager_o and inexact_o may be NULL. Returns false when there is no memory. */
+bool reference_forward(const struct reference_problem *problem, double *o, double *eager_o, double *inexact_o);
 
 /* Rows first_row .. first_row + rows of one sequence and query head, at most REFERENCE_BLOCK_ROWS of them. */
 struct reference_block {
@@ -86,14 +97,15 @@ bool reference_blocks_list(const struct reference_problem *problem, struct refer
  * O of some blocks only. Block n goes to o[n * REFERENCE_BLOCK_ROWS * head_dim_v ...], packed [rows][head_dim_v].
  */
 bool reference_forward_blocks(const struct reference_problem *problem, const struct reference_block *blocks,
-                              int64_t count, double *o, double *eager_o);
+                              int64_t count, double *o, double *eager_o, double *inexact_o);
 
-/* The three gradients; each array may be NULL. There is no allowance for dv: f itself does not jump. */
+/* The three gradients; each array may be NULL. No dv of `allowed` is written: f itself does not jump. */
 struct reference_gradients {
     double *dq, *dk, *dv;
 };
 bool reference_backward(const struct reference_problem *problem, struct reference_gradients exact,
-                        struct reference_gradients eager, struct reference_gradients allowed);
+                        struct reference_gradients eager, struct reference_gradients allowed,
+                        struct reference_gradients inexact);
 
 /* Blocks of the key side: rows are keys, and heads those of k and v. */
 bool reference_key_blocks_list(const struct reference_problem *problem, struct reference_block **blocks,
@@ -105,11 +117,15 @@ bool reference_key_blocks_list(const struct reference_problem *problem, struct r
  */
 bool reference_backward_blocks(const struct reference_problem *problem, bool of_keys,
                                const struct reference_block *blocks, int64_t count, struct reference_gradients exact,
-                               struct reference_gradients eager, struct reference_gradients allowed);
+                               struct reference_gradients eager, struct reference_gradients allowed,
+                               struct reference_gradients inexact);
 
 /* f and f' by number (gdpa_activation); parameter as in activation_param. NaN for a number that is none. */
 double reference_activation(int32_t activation, double x, double parameter);
 double reference_derivative(int32_t activation, double x, double parameter);
+
+/* How far f and f' of an exact activation may be off where they are next to 0, because others cancel there in fp32; 0 for all others. */
+double reference_inexactness(int32_t activation);
 
 /* By how much f' jumps at the kinks that are nearer to x than window (and the fp32 rounding of x there); 0 when there is none. */
 double reference_jump(int32_t activation, double x, double window, double parameter);

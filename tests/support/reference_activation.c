@@ -121,6 +121,22 @@ double reference_derivative(int32_t activation, double x, double parameter)
     }
 }
 
+double reference_inexactness(int32_t activation)
+{
+    switch (activation) {
+    case GDPA_ACTIVATION_GELU:
+    case GDPA_ACTIVATION_GELU_TANH:
+    case GDPA_ACTIVATION_SILU:
+    case GDPA_ACTIVATION_SIGMOID:
+    case GDPA_ACTIVATION_TANH:
+    case GDPA_ACTIVATION_SOFTPLUS:
+    case GDPA_ACTIVATION_ELU:
+        return 0x1p-14;
+    default:
+        return 0;
+    }
+}
+
 /* Where derivatives jump. By how much, reference_derivative says: an elu with parameter 1 does not jump at all. */
 static const struct {
     int32_t activation;

@@ -6,6 +6,10 @@
 
 #include "tests/support/reference.h"
 
+enum {
+    REFERENCE_MAX_DIM = 256,
+};
+
 enum activation_kind {
     EXACT,
     APPROX,
@@ -32,11 +36,24 @@ struct problem {
     int32_t dtype, out_dtype;
     struct activation_facts activation;
     double parameter, scale, out_scale;
+    double inexact;         /* reference_inexactness, or 0 where nobody asks what that makes of the results */
     int64_t heads_q, group; /* group: query heads a kv head */
     int dim, dim_v;
     int padded, padded_v; /* the same, rounded up to 8 */
     struct view q, k, v, d_out;
 };
+
+/* One side of a tile: its rows as they are, [REFERENCE_BLOCK_ROWS][padded], and transposed, [padded][REFERENCE_BLOCK_ROWS]. Unused rows are zero. */
+struct side {
+    double rows[REFERENCE_BLOCK_ROWS * REFERENCE_MAX_DIM];
+    double transposed[REFERENCE_MAX_DIM * REFERENCE_BLOCK_ROWS];
+    double norms[REFERENCE_BLOCK_ROWS]; /* of the rows */
+};
+void side_load(const struct view *view, int64_t sequence, int64_t first, int64_t row, int count, int64_t head, int dim,
+               int padded, struct side *side);
+
+/* c[i][j] += sum over k of a[k][i] * b[k][j]. a has rows of REFERENCE_BLOCK_ROWS, m is a multiple of 4, n of 8. */
+void accumulate(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc);
 
 struct problem problem_resolve(const struct reference_problem *from);
 

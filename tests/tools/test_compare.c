@@ -60,29 +60,37 @@ static void an_allowance_is_that_of_its_element_alone(void **state)
     (void)state;
     static const double bound = 0.75 + 0x1p-7;
     static const struct {
-        double allowance, error, elsewhere;
+        double allowance, inexact, error, elsewhere;
         bool holds;
         int allowed, excused;
     } cases[] = {
-        {0, bound, 0, true, 0, 0},
-        {0, 2, 0, false, 0, 0},
-        {1.5, 0, 0, true, 1, 0},
-        {1.5, -bound, 0, true, 1, 0},
-        {1.5, 1.5 + bound, 0, true, 1, 1},
-        {1.5, -1.5 - bound, 0, true, 1, 1},
-        {1.5, 1.5 + bound + 0x1p-20, 0, false, 1, 1},
-        {1.5, 0, 2, false, 1, 0},
-        {1.5, 2, 2, false, 1, 1},
-        {1.5, (double)NAN, 0, false, 1, 1},
-        {(double)INFINITY, 2, 0, false, 1, 1},
-        {(double)NAN, 2, 0, false, 0, 0},
+        {0, 0, bound, 0, true, 0, 0},
+        {0, 0, 2, 0, false, 0, 0},
+        {1.5, 0, 0, 0, true, 1, 0},
+        {1.5, 0, -bound, 0, true, 1, 0},
+        {1.5, 0, 1.5 + bound, 0, true, 1, 1},
+        {1.5, 0, -1.5 - bound, 0, true, 1, 1},
+        {1.5, 0, 1.5 + bound + 0x1p-20, 0, false, 1, 1},
+        {1.5, 0, 0, 2, false, 1, 0},
+        {1.5, 0, 2, 2, false, 1, 1},
+        {1.5, 0, (double)NAN, 0, false, 1, 1},
+        {(double)INFINITY, 0, 2, 0, false, 1, 1},
+        {(double)NAN, 0, 2, 0, false, 0, 0},
+        {0, 1.5, 1.5 + bound, 0, true, 0, 1},
+        {0, 1.5, -bound, 0, true, 0, 0},
+        {0, 1.5, 1.5 + bound + 0x1p-20, 0, false, 0, 1},
+        {1, 0.5, -1.5 - bound, 0, true, 1, 1},
+        {0, 1.5, 0, 2, false, 0, 0},
+        {0, 1.5, (double)NAN, 0, false, 0, 1},
+        {0, (double)INFINITY, 2, 0, false, 0, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct compare compare;
         compare_init(&compare, GDPA_DTYPE_BF16, 3);
         for (int n = 0; n < COMPARE_POOL_BELOW; n++) {
             double error = n == 99 ? cases[i].error : n == 500 ? cases[i].elsewhere : 0;
-            compare_add_allowed(&compare, 1 + error, 1, 1.25, n == 99 ? cases[i].allowance : 0, nowhere);
+            struct compare_allowance allowance = {n == 99 ? cases[i].allowance : 0, n == 99 ? cases[i].inexact : 0};
+            compare_add_allowed(&compare, 1 + error, 1, 1.25, allowance, nowhere);
         }
         compare_finish(&compare);
         assert_int_equal(compare_holds(&compare), cases[i].holds);

@@ -154,9 +154,9 @@ static void every_mask_layout_and_stride_agrees_with_plain_loops(void **state)
         struct reference_sizes sizes = reference_sizes_find(&fixture.problem);
         struct fixture_results expected = fixture_results_allocate(&sizes), found = fixture_results_allocate(&sizes);
         plain_compute(&fixture, &fixture_variants[n], &expected);
-        assert_true(reference_forward(&fixture.problem, found.o, NULL));
+        assert_true(reference_forward(&fixture.problem, found.o, NULL, NULL));
         struct reference_gradients exact = {found.dq, found.dk, found.dv};
-        assert_true(reference_backward(&fixture.problem, exact, none, none));
+        assert_true(reference_backward(&fixture.problem, exact, none, none, none));
         assert_near(found.o, expected.o, sizes.o, "o", fixture_variants[n].name);
         assert_near(found.dq, expected.dq, sizes.dq, "dq", fixture_variants[n].name);
         assert_near(found.dk, expected.dk, sizes.dk, "dk", fixture_variants[n].name);
@@ -182,7 +182,7 @@ static void problems_of_many_tiles_agree_with_plain_loops(void **state)
         args.v = fixture_tensor(GDPA_DTYPE_BF16, 1, KEYS, 1, 40, false, 3);
         struct reference_problem problem = {.spec = &spec, .args = &args};
         double *o = fixture_allocate(sizeof(double) * ROWS * 40);
-        assert_true(reference_forward(&problem, o, NULL));
+        assert_true(reference_forward(&problem, o, NULL, NULL));
         for (int64_t i = 0; i < ROWS; i++) {
             double expected[40] = {0};
             for (int64_t j = 0; j < KEYS && (!causal || j <= i + KEYS - ROWS); j++) {
@@ -215,9 +215,9 @@ static void a_row_without_keys_is_plus_zero(void **state)
     fixture.args.seqlen_k = 2; /* 5 queries: the first three see nothing */
     struct reference_sizes sizes = reference_sizes_find(&fixture.problem);
     struct fixture_results exact = fixture_results_allocate(&sizes), eager = fixture_results_allocate(&sizes);
-    assert_true(reference_forward(&fixture.problem, exact.o, eager.o));
+    assert_true(reference_forward(&fixture.problem, exact.o, eager.o, NULL));
     struct reference_gradients gradients = {exact.dq, exact.dk, exact.dv}, rounded = {eager.dq, eager.dk, eager.dv};
-    assert_true(reference_backward(&fixture.problem, gradients, rounded, none));
+    assert_true(reference_backward(&fixture.problem, gradients, rounded, none, none));
     for (int c = 0; c < 3 * DIM_V; c++) {
         assert_true(exact.o[c] == 0 && !signbit(exact.o[c]) && eager.o[c] == 0 && !signbit(eager.o[c]));
     }
@@ -244,17 +244,45 @@ static void eager_rounds_scores_and_probabilities(void **state)
     args.q.data = q, args.k.data = k, args.v.data = v;
     struct reference_problem problem = {.spec = &spec, .args = &args, .threads = 1};
     double exact[8], eager[8];
-    assert_true(reference_forward(&problem, exact, eager));
+    assert_true(reference_forward(&problem, exact, eager, NULL));
     assert_true(exact[0] == 3 * (1 + 0x1p-9) * (1 + 0x1p-9));
     assert_true(eager[0] == 3);
     k[1] = bf16_from_double(0x1p-7); /* S = 1 + 2^-7 fits; its square, 1 + 2^-6 + 2^-14, does not */
-    assert_true(reference_forward(&problem, exact, eager));
+    assert_true(reference_forward(&problem, exact, eager, NULL));
     assert_true(exact[0] == 3 * (1 + 0x1p-7) * (1 + 0x1p-7));
     assert_true(eager[0] == 3 * (1 + 0x1p-6));
     spec.out_dtype = GDPA_DTYPE_DEFAULT; /* 3 + 3 * 2^-6 = 3.046875 fits bf16 */
     v[0] = bf16_from_double(1 + 0x1p-7); /* (1 + 2^-6)(1 + 2^-7) does not */
-    assert_true(reference_forward(&problem, exact, eager));
+    assert_true(reference_forward(&problem, exact, eager, NULL));
     assert_true(eager[0] == dtype_round(GDPA_DTYPE_BF16, (1 + 0x1p-6) * (1 + 0x1p-7)));
+}
+
+/* scale times f'(S) dP, not f'(S) dP alone: a small factor takes it to where fp16 has few bits, a large one is no reason to overflow. */
+static void eager_rounds_the_gradient_of_scores_with_its_factors(void **state)
+{
+    (void)state;
+    gdpa_spec spec = GDPA_SPEC_INIT;
+    gdpa_args args = GDPA_ARGS_INIT;
+    uint16_t q[8] = {0}, k[8] = {0}, v[8] = {0}, d_out[8] = {0};
+    spec.head_dim = 8, spec.activation = GDPA_ACTIVATION_IDENTITY, spec.dtype = GDPA_DTYPE_FP16;
+    spec.out_dtype = GDPA_DTYPE_FP32;
+    args.batch = 1, args.heads_q = 1, args.heads_k = 1, args.seqlen_q = 1, args.seqlen_k = 1;
+    args.flags = GDPA_ARGS_SCALE;
+    k[0] = fp16_from_double(1), v[0] = fp16_from_double(3), d_out[0] = fp16_from_double(0.25); /* dP is 3/4 */
+    args.q.data = q, args.k.data = k, args.v.data = v;
+    struct reference_problem problem = {.spec = &spec, .args = &args, .threads = 1};
+    problem.d_out.data = d_out;
+    static const float scales[] = {0x1p-24F, -0x1p-24F, 0x1p-10F, 0x1p20F, 0};
+    static const double expected[] = {0x1p-24, -0x1p-24, 0.75 * 0x1p-10, 0.75 * 0x1p20, 0};
+    for (int i = 0; i < 5; i++) {
+        double dq[8], eager[8];
+        args.scale = scales[i];
+        assert_true(reference_backward(
+            &problem, (struct reference_gradients){dq, NULL, NULL}, (struct reference_gradients){eager, NULL, NULL},
+            (struct reference_gradients){NULL, NULL, NULL}, (struct reference_gradients){NULL, NULL, NULL}));
+        assert_true(dq[0] == 0.75 * (double)scales[i]);
+        assert_true(eager[0] == expected[i]);
+    }
 }
 
 static void eager_results_are_near_the_exact_ones_and_not_the_same(void **state)
@@ -266,9 +294,9 @@ static void eager_results_are_near_the_exact_ones_and_not_the_same(void **state)
         fixture.spec.dtype = GDPA_DTYPE_FP16;
         struct reference_sizes sizes = reference_sizes_find(&fixture.problem);
         struct fixture_results exact = fixture_results_allocate(&sizes), eager = fixture_results_allocate(&sizes);
-        assert_true(reference_forward(&fixture.problem, exact.o, eager.o));
+        assert_true(reference_forward(&fixture.problem, exact.o, eager.o, NULL));
         struct reference_gradients gradients = {exact.dq, exact.dk, exact.dv}, rounded = {eager.dq, eager.dk, eager.dv};
-        assert_true(reference_backward(&fixture.problem, gradients, rounded, none));
+        assert_true(reference_backward(&fixture.problem, gradients, rounded, none, none));
         const double *pairs[4][2] = {
             {exact.o, eager.o}, {exact.dq, eager.dq}, {exact.dk, eager.dk}, {exact.dv, eager.dv}};
         const int64_t counts[4] = {sizes.o, sizes.dq, sizes.dk, sizes.dv};
@@ -294,7 +322,7 @@ static void blocks_give_what_the_whole_gives(void **state)
     fixture_make(&fixture, &variant, GDPA_ACTIVATION_FAST_GELU, GDPA_DTYPE_BF16);
     struct reference_sizes sizes = reference_sizes_find(&fixture.problem);
     struct fixture_results exact = fixture_results_allocate(&sizes), eager = fixture_results_allocate(&sizes);
-    assert_true(reference_forward(&fixture.problem, exact.o, eager.o));
+    assert_true(reference_forward(&fixture.problem, exact.o, eager.o, NULL));
     struct reference_block *blocks;
     int64_t count;
     assert_true(reference_blocks_list(&fixture.problem, &blocks, &count));
@@ -302,7 +330,7 @@ static void blocks_give_what_the_whole_gives(void **state)
     size_t elements = (size_t)count * REFERENCE_BLOCK_ROWS * DIM_V;
     double *some = fixture_allocate(sizeof(double) * elements),
            *some_eager = fixture_allocate(sizeof(double) * elements);
-    assert_true(reference_forward_blocks(&fixture.problem, blocks, count, some, some_eager));
+    assert_true(reference_forward_blocks(&fixture.problem, blocks, count, some, some_eager, NULL));
     for (int64_t n = 0; n < count; n++) {
         struct reference_sequence sequence = reference_sequence_find(&fixture.problem, blocks[n].sequence);
         for (int64_t r = 0; r < blocks[n].rows; r++) {
@@ -365,9 +393,9 @@ static void empty_problems_are_done_at_once(void **state)
     fixture_make(&fixture, &fixture_variants[10], GDPA_ACTIVATION_RELU, GDPA_DTYPE_BF16);
     fixture.args.batch = 0;
     double nothing = 7;
-    assert_true(reference_forward(&fixture.problem, &nothing, &nothing));
-    assert_true(
-        reference_backward(&fixture.problem, (struct reference_gradients){&nothing, &nothing, &nothing}, none, none));
+    assert_true(reference_forward(&fixture.problem, &nothing, &nothing, NULL));
+    assert_true(reference_backward(&fixture.problem, (struct reference_gradients){&nothing, &nothing, &nothing}, none,
+                                   none, none));
     assert_true(nothing == 7);
     fixture_free(&fixture);
 }
@@ -379,6 +407,7 @@ int main(void)
         cmocka_unit_test(problems_of_many_tiles_agree_with_plain_loops),
         cmocka_unit_test(a_row_without_keys_is_plus_zero),
         cmocka_unit_test(eager_rounds_scores_and_probabilities),
+        cmocka_unit_test(eager_rounds_the_gradient_of_scores_with_its_factors),
         cmocka_unit_test(eager_results_are_near_the_exact_ones_and_not_the_same),
         cmocka_unit_test(blocks_give_what_the_whole_gives),
         cmocka_unit_test(visible_pairs_are_counted_exactly),

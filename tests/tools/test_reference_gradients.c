@@ -36,7 +36,7 @@ static double loss(const struct fixture *fixture, double *o, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         o[i] = 0; /* rows outside sequences stay so */
     }
-    assert_true(reference_forward(&fixture->problem, o, NULL));
+    assert_true(reference_forward(&fixture->problem, o, NULL, NULL));
     double sum = 0;
     const float *d_out = fixture->problem.d_out.data;
     for (int64_t i = 0; i < count; i++) {
@@ -76,7 +76,7 @@ static void check_gradients(const struct variant *variant, int activation)
     memset(found.dk, 0, sizeof(double) * (size_t)sizes.dk);
     memset(found.dv, 0, sizeof(double) * (size_t)sizes.dv);
     struct reference_gradients exact = {found.dq, found.dk, found.dv}, none = {NULL, NULL, NULL};
-    assert_true(reference_backward(&fixture.problem, exact, none, none));
+    assert_true(reference_backward(&fixture.problem, exact, none, none, none));
     char where[80];
     snprintf(where, sizeof where, "'%s', %s", variant->name, activations[activation - 1].name);
     fixture.problem.threads = 1;
@@ -111,7 +111,7 @@ static void check_blocks(const struct fixture *fixture, bool of_keys)
     struct reference_sizes sizes = reference_sizes_find(&fixture->problem);
     struct fixture_results found = fixture_results_allocate(&sizes);
     struct reference_gradients none = {NULL, NULL, NULL}, whole = {found.dq, found.dk, found.dv};
-    assert_true(reference_backward(&fixture->problem, whole, none, none));
+    assert_true(reference_backward(&fixture->problem, whole, none, none, none));
     struct reference_block *blocks = NULL;
     int64_t count = 0;
     assert_true((of_keys ? reference_key_blocks_list : reference_blocks_list)(&fixture->problem, &blocks, &count));
@@ -119,7 +119,7 @@ static void check_blocks(const struct fixture *fixture, bool of_keys)
     double *dq = fixture_allocate(bytes * DIM + 1), *dk = fixture_allocate(bytes * DIM + 1);
     double *dv = fixture_allocate(bytes * DIM_V + 1);
     struct reference_gradients exact = {of_keys ? NULL : dq, of_keys ? dk : NULL, of_keys ? dv : NULL};
-    assert_true(reference_backward_blocks(&fixture->problem, of_keys, blocks, count, exact, none, none));
+    assert_true(reference_backward_blocks(&fixture->problem, of_keys, blocks, count, exact, none, none, none));
     for (int64_t n = 0; n < count; n++) {
         struct reference_sequence sequence = reference_sequence_find(&fixture->problem, blocks[n].sequence);
         int64_t heads = of_keys ? fixture->args.heads_k : fixture->args.heads_q;

@@ -185,7 +185,7 @@ static void pair_allow(struct pair *pair)
     struct reference_problem problem = {.spec = &pair->spec, .args = &pair->args, .threads = 1};
     problem.d_out = (gdpa_tensor){.data = pair->d_out, .dtype = GDPA_DTYPE_FP32};
     struct reference_gradients allowed = {pair->dq, pair->dk, NULL};
-    assert_true(reference_backward(&problem, none, none, allowed));
+    assert_true(reference_backward(&problem, none, none, allowed, none));
 }
 
 static void a_pair_near_a_kink_is_allowed_its_jump_and_one_outside_nothing(void **state)
@@ -272,7 +272,7 @@ static struct many *many_make(void)
     many->problem.d_out.data = many->d_out;
     assert_true(reference_backward(&many->problem, (struct reference_gradients){many->exact[0], many->exact[1], NULL},
                                    (struct reference_gradients){many->eager[0], many->eager[1], NULL},
-                                   (struct reference_gradients){many->allowed[0], many->allowed[1], NULL}));
+                                   (struct reference_gradients){many->allowed[0], many->allowed[1], NULL}, none));
     return many;
 }
 
@@ -286,7 +286,8 @@ static bool holds(const struct many *many, int of_keys, double times, double fau
         double flipped = i / DIM == row ? times * many->d_prob * bf16_to_double(other[i % DIM]) : 0;
         double ours = many->exact[of_keys][i] + flipped + (i == 5 * DIM ? fault : 0);
         compare_add_allowed(compare, ours, many->exact[of_keys][i], many->eager[of_keys][i],
-                            allow ? many->allowed[of_keys][i] : 0, (struct compare_place){0, 0, i / DIM, i % DIM});
+                            (struct compare_allowance){allow ? many->allowed[of_keys][i] : 0, 0},
+                            (struct compare_place){0, 0, i / DIM, i % DIM});
     }
     compare_finish(compare);
     return compare_holds(compare);
@@ -345,7 +346,7 @@ static void elements_that_an_h200_gave_otherwise_are_allowed(void **state)
         struct reference_problem problem = {.spec = &made.spec, .args = &made.args, .d_out = made.args.dout};
         static double allowed[REFERENCE_BLOCK_ROWS * 128];
         assert_true(reference_backward_blocks(&problem, false, &seen[i].block, 1, none, none,
-                                              (struct reference_gradients){allowed, NULL, NULL}));
+                                              (struct reference_gradients){allowed, NULL, NULL}, none));
         double most = 0;
         for (int c = 0; c < 128; c++) {
             most = fmax(most, allowed[seen[i].row * 128 + c]);

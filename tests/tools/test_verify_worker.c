@@ -237,6 +237,29 @@ static void the_data_of_a_kernel_depends_on_its_spec_and_the_seed_alone(void **s
     assert_true(worker_kernel_seed(1, "fwd a") != worker_kernel_seed(2, "fwd a"));
 }
 
+/* The spec of a report is the canonical one, and the matrices write theirs in another way. */
+static void a_report_is_enough_to_repeat_a_case(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"bwd act=silu d=8 fp16", "bwd d=8 fp16 act=silu",
+                                        "bwd act=silu d=8 fp16 fp32out"};
+    struct worker_kernel kernels[3];
+    struct host_device host;
+    struct log log = {.begun = 0};
+    char why[256] = "";
+    for (int i = 0; i < 3; i++) {
+        kernels[i] = (struct worker_kernel){texts[i], two_shapes()};
+    }
+    host_device_init(&host, FAULT_NONE);
+    struct worker_plan plan = {
+        .device = &host.device, .kernels = kernels, .count = 3, .timeout = 60, .done = on_done, .user = &log};
+    plan.options.seed = 7;
+    assert_int_equal(workers_run(&plan, why, sizeof why), WORKER_ALL_DONE);
+    assert_true(log.results[0].good);
+    assert_true(log.results[0].frobenius == log.results[1].frobenius);
+    assert_true(log.results[0].frobenius != log.results[2].frobenius);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +271,7 @@ int main(void)
         cmocka_unit_test(an_interrupt_ends_even_a_kernel_that_hangs),
         cmocka_unit_test(a_kernel_that_cannot_be_made_is_reported),
         cmocka_unit_test(the_data_of_a_kernel_depends_on_its_spec_and_the_seed_alone),
+        cmocka_unit_test(a_report_is_enough_to_repeat_a_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
