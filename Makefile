@@ -279,22 +279,18 @@ run-tests-address: all $(SANITIZED_TEST_PROGRAMS) $(TEST_FAKES)
 run-tests-thread: $(THREAD_TEST_PROGRAMS) $(TEST_FAKES)
 	@TSAN_OPTIONS=suppressions=$(SUPPRESSIONS)/thread.txt:ignore_noninstrumented_modules=1 $(RUN_TESTS) $(THREAD_TEST_PROGRAMS)
 
-# FUZZ_SECONDS for each; what they find stays in $(BUILD)/fuzz. Many hours: FUZZ_SECONDS=36000.
+# FUZZ_SECONDS for each, as many at a time as there are processors; what they find stays in $(BUILD)/fuzz/found. Many
+# hours: FUZZ_SECONDS=36000. Without the runtime of clang's fuzzers (libclang-rt-dev) inputs are changed at random only.
 FUZZ_SECONDS ?= 60
 LIBFUZZER = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
                 clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
 .PHONY: fuzz run-fuzz
 fuzz: ## run every fuzzer of tests/fuzz for FUZZ_SECONDS (60) with sanitizers
 	@scripts/setup.sh --tests
+	@$(if $(LIBFUZZER),:,echo 'fuzz: clang or libclang-rt-dev is missing (scripts/setup.sh --lint installs both): without libFuzzer, at random')
 	$(SUBMAKE) BUILD=$(BUILD)/fuzz $(if $(LIBFUZZER),CC=clang SAN=fuzzer-no-link$(comma)address$(comma)undefined,SAN=address$(comma)undefined) run-fuzz
 run-fuzz: $(FUZZERS)
-	@for fuzzer in $(FUZZERS); do \
-	    found=$(BUILD)/found/$${fuzzer##*/}; mkdir -p "$$found/corpus"; \
-	    "$$fuzzer" -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -verbosity=0 -print_final_stats=1 \
-	        -artifact_prefix="$$found/" "$$found/corpus" >"$$found/log" 2>&1 || \
-	        { tail -60 "$$found/log"; echo "$${fuzzer##*/}: FAILED, the input is in $$found"; exit 1; }; \
-	    echo "$${fuzzer##*/}: nothing found in $(FUZZ_SECONDS) s$$(sed -n 's/^stat::number_of_executed_units: */, runs: /p' "$$found/log")"; \
-	done
+	@$(CURDIR)/scripts/run-fuzz.sh '$(FUZZ_SECONDS)' $(BUILD)/found $(FUZZERS)
 
 hardware-check: ## every kernel of today has a passing record of a GPU (tests/hardware), or a reason why not
 	@scripts/setup.sh --tests

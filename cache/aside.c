@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,77 @@ int64_t cache_aside_count(const struct cache_folder *folder, bool remove)
     return count;
 }
 
+/* ---- Once in a process -------------------------------------------------------------------------------------------- */
+
+/* The folders in which this process has renamed a database. */
+struct aside_done {
+    struct aside_done *next;
+    pid_t process; /* a child of a fork is another one */
+    char folder[];
+};
+static struct aside_done *all_done;
+static pthread_mutex_t done_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool done_before(const char *folder)
+{
+    const pid_t self = getpid();
+    pthread_mutex_lock(&done_lock);
+    const struct aside_done *done = all_done;
+    while (done && (done->process != self || strcmp(done->folder, folder) != 0)) {
+        done = done->next;
+    }
+    pthread_mutex_unlock(&done_lock);
+    return done != NULL;
+}
+
+/* Lack of memory only loses the note. */
+static void done_note(const char *folder)
+{
+    size_t size = strlen(folder) + 1;
+    struct aside_done *done = malloc(sizeof *done + size);
+    if (!done) {
+        return;
+    }
+    memcpy(done->folder, folder, size);
+    done->process = getpid();
+    pthread_mutex_lock(&done_lock);
+    done->next = all_done;
+    all_done = done;
+    pthread_mutex_unlock(&done_lock);
+}
+
+void cache_aside_forget(void)
+{
+    pthread_mutex_lock(&done_lock);
+    while (all_done) {
+        struct aside_done *next = all_done->next;
+        free(all_done);
+        all_done = next;
+    }
+    pthread_mutex_unlock(&done_lock);
+}
+
+static bool rename_all(const struct cache_folder *folder, char name[128], char why[CACHE_WHY_SIZE])
+{
+    if (done_before(folder->path)) {
+        cache_why(why, "this process has set one aside before; check the disk");
+        return false;
+    }
+    bool gone = find_free_name(folder, name);
+    /* Side files first: a log without its database is deleted by SQLite, but a log must not meet a new database. */
+    for (size_t i = 0; gone && i < sizeof side_suffixes / sizeof side_suffixes[0]; i++) {
+        move_side_file(folder, side_suffixes[i], name);
+    }
+    gone = gone && renameat(folder->fd, CACHE_FILE_NAME, folder->fd, name) == 0;
+    if (gone) {
+        done_note(folder->path);
+        remove_oldest(folder);
+    } else {
+        cache_why(why, "cannot rename %s/%s: %s", folder->path, CACHE_FILE_NAME, strerror(errno));
+    }
+    return gone;
+}
+
 bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],
                           char why[CACHE_WHY_SIZE])
 {
@@ -151,19 +223,7 @@ bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_
     bool gone = true;
     name[0] = '\0';
     if (still_there(folder, damaged)) {
-        gone = find_free_name(folder, name);
-        /* Side files first: a log without its database is deleted by SQLite, but a log must not meet a new database. */
-        for (size_t i = 0; gone && i < sizeof side_suffixes / sizeof side_suffixes[0]; i++) {
-            move_side_file(folder, side_suffixes[i], name);
-        }
-        if (gone && renameat(folder->fd, CACHE_FILE_NAME, folder->fd, name) != 0) {
-            gone = false;
-        }
-        if (gone) {
-            remove_oldest(folder);
-        } else {
-            cache_why(why, "cannot rename %s/%s: %s", folder->path, CACHE_FILE_NAME, strerror(errno));
-        }
+        gone = rename_all(folder, name, why);
     }
     if (lock >= 0) {
         (void)close(lock);

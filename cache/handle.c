@@ -117,7 +117,10 @@ static bool is_damage(int error)
     return primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_CONSTRAINT;
 }
 
-/* The file is renamed at most once by a handle: a disk that damages the next one as well is not written again. */
+/*
+ * The file is renamed at most once by a process (aside.c): a disk that damages the next one as well is not written again.
+ * A handle that finds its second damage gives up whoever renamed the first.
+ */
 static bool set_aside(struct cache *cache, const struct cache_folder *folder, const struct cache_identity *damaged,
                       const char *why)
 {

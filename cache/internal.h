@@ -113,11 +113,15 @@ int64_t cache_folder_bytes(const struct cache_folder *folder);
 void cache_why(char why[CACHE_WHY_SIZE], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Renames the damaged database and its side files, unless another process did (then *name is empty). False when the
- * damaged file is still there.
+ * Renames the damaged database and its side files, unless somebody else did (then *name is empty). False when the
+ * damaged file is still there: a process renames once in a folder, whatever the number of its handles, so that a disk
+ * that damages every new file is not filled with them.
  */
 bool cache_file_set_aside(const struct cache_folder *folder, const struct cache_identity *damaged, char name[128],
                           char why[CACHE_WHY_SIZE]);
+
+/* As in a new process: for tests. */
+void cache_aside_forget(void);
 
 /* Removes what was set aside, or counts it only; how many. */
 int64_t cache_aside_count(const struct cache_folder *folder, bool remove);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define READ_STEP ((size_t)1 << 16)
+#define CACHE_FILES "kernels-v" /* how the names of all files of a cache begin, whatever their schema */
 
 struct cache_pack {
     char sha256[CACHE_SHA256_HEX]; /* "": not given */
@@ -123,6 +124,19 @@ static bool owner_is_trusted(const struct stat *status, const char *path, char w
 
 /* ---- Read -------------------------------------------------------------------------------------------------------- */
 
+/* A file that is cut short, damaged or something else: SQLite's words do not say what to do. */
+static bool is_a_pack(int error, char why[CACHE_WHY_SIZE])
+{
+    int primary = error & 0xff;
+    if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_NOTFOUND ||
+        primary == SQLITE_EMPTY) {
+        char reason[CACHE_WHY_SIZE];
+        (void)snprintf(reason, sizeof reason, "%s", why);
+        cache_why(why, "it is no pack, or damaged, or not all of it is there (%.900s): copy or make it anew", reason);
+    }
+    return error == SQLITE_OK;
+}
+
 static bool open_hashed(struct cache *cache, char why[CACHE_WHY_SIZE])
 {
     char found[CACHE_SHA256_HEX];
@@ -141,7 +155,7 @@ static bool open_hashed(struct cache *cache, char why[CACHE_WHY_SIZE])
         sqlite3_free(bytes);
         return false;
     }
-    return cache_database_open_bytes(bytes, size, &cache->database, why) == SQLITE_OK;
+    return is_a_pack(cache_database_open_bytes(bytes, size, &cache->database, why), why);
 }
 
 bool cache_pack_open_database(struct cache *cache, char why[CACHE_WHY_SIZE])
@@ -161,10 +175,14 @@ bool cache_pack_open_database(struct cache *cache, char why[CACHE_WHY_SIZE])
         cache_why(why, "it went away while it was opened");
         return false;
     }
+    if (identity.device != status.st_dev || identity.inode != status.st_ino) {
+        cache_why(why, "it was replaced while it was opened");
+        return false;
+    }
     bool hashed = cache->pack->sha256[0] != '\0';
     if (hashed ? !open_hashed(cache, why)
                : !owner_is_trusted(&status, cache->path, why) ||
-                     cache_database_open_pack(cache->path, &cache->database, why) != SQLITE_OK) {
+                     !is_a_pack(cache_database_open_pack(cache->path, &cache->database, why), why)) {
         return false;
     }
     cache->database.identity = identity;
@@ -229,6 +247,29 @@ struct cache *cache_pack_open(const struct cache_pack_options *options)
 
 /* ---- Write ------------------------------------------------------------------------------------------------------- */
 
+/*
+ * Publishing replaces what has the name: that must be a pack that was there before, no device, folder or link, and none of
+ * the files of a cache, whose log would be taken for that of the pack.
+ */
+static bool target_is_fit(const char *target, char why[CACHE_WHY_SIZE])
+{
+    struct stat status;
+    const char *slash = strrchr(target, '/');
+    const char *name = slash ? slash + 1 : target;
+    if (name[0] == '\0') {
+        cache_why(why, "%s", target[0] == '\0' ? "its name is empty" : "it names a folder; name a file in it");
+    } else if (strncmp(name, CACHE_FILES, sizeof CACHE_FILES - 1) == 0) {
+        cache_why(why, "%s... are the files of a cache; choose another name", CACHE_FILES);
+    } else if (lstat(target, &status) != 0 || S_ISREG(status.st_mode)) {
+        return true;
+    } else if (S_ISLNK(status.st_mode)) {
+        cache_why(why, "it is a symbolic link, which would be replaced; name the file that it leads to, or remove it");
+    } else {
+        cache_why(why, "it is %s; name a file", S_ISDIR(status.st_mode) ? "a folder" : "no regular file");
+    }
+    return false;
+}
+
 /* "FILE.tmp-XXXXXX" beside the final name, empty and readable by all who may read what this process makes. */
 static char *temporary_make(const char *target, char why[CACHE_WHY_SIZE])
 {
@@ -259,7 +300,7 @@ struct cache *cache_pack_create(const char *path, char *why, size_t why_size)
     if (pack) {
         pack->target = strdup(path);
     }
-    if (pack && pack->target) {
+    if (pack && pack->target && target_is_fit(path, reason)) {
         pack->temporary = temporary_make(path, reason);
     }
     char *name = pack && pack->temporary ? strdup(pack->temporary) : NULL;

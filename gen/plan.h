@@ -36,9 +36,9 @@ struct kernel_plan {
     int32_t depth_columns; /* sm90: head_dim rounded up to a width of wgmma */
     int32_t share_columns; /* sm90: columns of dQ that one of the two consumer warpgroups makes */
     /* Second kernel of a deterministic pass of sm90; 0 elsewhere, where it owns block_m query rows, in tiles of slice_n keys. */
-    int32_t dq_rows;       /* query rows of a block, which loops over such tiles */
-    int32_t dq_keys;       /* keys a tile, slice_n of which are graded and multiplied at a time */
-    int32_t dq_key_stages; /* key and value tiles in shared memory at a time */
+    int32_t dq_rows;               /* query rows of a block, which loops over such tiles */
+    int32_t dq_keys;               /* keys a tile, slice_n of which are graded and multiplied at a time */
+    int32_t dq_key_stages;         /* key and value tiles in shared memory at a time */
     int32_t dq_producer_registers; /* a thread, after setmaxnreg */
     int32_t dq_consumer_registers;
 };

@@ -142,13 +142,15 @@ static gdpa_status check_dq(const gdpa_spec *spec, const struct kernel_plan *pla
     int32_t consumers = plan->dq_rows / WARPGROUP_ROWS;
     if (plan->dq_rows % WARPGROUP_ROWS != 0 || consumers < 1 || consumers > 3 ||
         plan->dq_threads != (consumers + 1) * WARPGROUP_THREADS) {
-        return fail(why, GDPA_E_ARGUMENT,
-                    "dq_rows of the plan is %d and dq_threads %d; each of 1 to 3 warpgroups owns 64 rows, and one copies",
-                    plan->dq_rows, plan->dq_threads);
+        return fail(
+            why, GDPA_E_ARGUMENT,
+            "dq_rows of the plan is %d and dq_threads %d; each of 1 to 3 warpgroups owns 64 rows, and one copies",
+            plan->dq_rows, plan->dq_threads);
     }
     if (!is_width(plan->dq_keys) || plan->dq_keys % plan->slice_n != 0) {
-        return fail(why, GDPA_E_ARGUMENT, "dq_keys of the plan is %d; legal are widths of wgmma that slice_n %d divides",
-                    plan->dq_keys, plan->slice_n);
+        return fail(why, GDPA_E_ARGUMENT,
+                    "dq_keys of the plan is %d; legal are widths of wgmma that slice_n %d divides", plan->dq_keys,
+                    plan->slice_n);
     }
     if (plan->dq_key_stages < DQ_FEWEST_STAGES || plan->dq_key_stages > DQ_MOST_STAGES) {
         return fail(why, GDPA_E_ARGUMENT, "dq_key_stages of the plan is %d; legal are %d to %d", plan->dq_key_stages,
@@ -157,7 +159,8 @@ static gdpa_status check_dq(const gdpa_spec *spec, const struct kernel_plan *pla
     int64_t smem = dq_smem_bytes(spec, plan);
     if (plan->dq_smem_bytes != smem || smem > arch_find(spec->arch)->smem_block) {
         return fail(why, GDPA_E_ARGUMENT, "dq_smem_bytes of the plan is %d; its tiles take %lld, %s has %d",
-                    plan->dq_smem_bytes, (long long)smem, arch_find(spec->arch)->target, arch_find(spec->arch)->smem_block);
+                    plan->dq_smem_bytes, (long long)smem, arch_find(spec->arch)->target,
+                    arch_find(spec->arch)->smem_block);
     }
     return GDPA_OK;
 }

@@ -116,3 +116,19 @@ void sbuf_add_quoted(struct sbuf *buffer, const char *bytes, size_t length)
     }
     sbuf_addstr(buffer, length > longest ? "...'" : "'");
 }
+
+void sbuf_add_line(struct sbuf *buffer, const char *text)
+{
+    while (*text != '\0') {
+        size_t plain = 0;
+        while ((unsigned char)text[plain] >= 0x20 && text[plain] != 0x7f) {
+            plain++;
+        }
+        sbuf_add(buffer, text, plain);
+        text += plain;
+        if (*text != '\0') {
+            sbuf_addstr(buffer, "?");
+            text++;
+        }
+    }
+}

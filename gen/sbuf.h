@@ -28,6 +28,9 @@ void sbuf_addstr(struct sbuf *buffer, const char *text);
 void sbuf_addf(struct sbuf *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sbuf_vaddf(struct sbuf *buffer, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
 
+/* As one line, for "name: value": control characters as '?'. */
+void sbuf_add_line(struct sbuf *buffer, const char *text);
+
 /* Text that a user gave, for a message: in quotes, unprintable bytes as '?', shortened when it is long. */
 void sbuf_add_quoted(struct sbuf *buffer, const char *bytes, size_t length);
 

@@ -137,6 +137,7 @@ gdpa_status gdpa_cache_gc(gdpa_ctx *ctx, int64_t limit_bytes, gdpa_cache_gc_repo
             "limit_bytes is %lld; it must be a number of bytes, or 0 for the limit of "
             "the context",
             (long long)limit_bytes);
+    TRY(struct_check_size(&rule_cache_gc_report, report));
     const enum cache_result result = cache_gc(cache, limit_bytes, &done);
     FAIL_IF(result == CACHE_UNUSABLE, GDPA_E_CACHE,
             "cannot clean up %s: %s. Make room on its disk, or delete the file: what is in it can be compiled again",

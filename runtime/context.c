@@ -17,7 +17,7 @@
  * Life
  * ------------------------------------------------------------------------------------------------------------- */
 
-enum { OPENINGS = 5 };
+enum { OPENINGS = 6 };
 
 static void openings_of(gdpa_ctx *ctx, struct opening *list[OPENINGS])
 {
@@ -26,6 +26,7 @@ static void openings_of(gdpa_ctx *ctx, struct opening *list[OPENINGS])
     list[2] = &ctx->driver_opening;
     list[3] = &ctx->device_opening;
     list[4] = &ctx->packs_opening;
+    list[5] = &ctx->older_opening;
 }
 
 static void context_free(gdpa_ctx *ctx)
@@ -41,6 +42,7 @@ static void context_free(gdpa_ctx *ctx)
     cache_close(ctx->cache);
     packs_close(&ctx->packs_open);
     nvrtc_free(ctx->nvrtc);
+    nvrtc_free(ctx->older);
     driver_free(ctx->driver);
     struct opening *list[OPENINGS];
     openings_of(ctx, list);
@@ -393,4 +395,43 @@ gdpa_status context_nvrtc(gdpa_ctx *ctx, const struct nvrtc **nvrtc, struct sbuf
     TRY(open_once(ctx, &ctx->nvrtc_opening, nvrtc_begin, why));
     *nvrtc = ctx->nvrtc;
     return GDPA_OK;
+}
+
+/* Only after the driver is open. */
+static gdpa_status older_begin(gdpa_ctx *ctx, struct sbuf *text)
+{
+    const struct driver *driver = ctx->driver;
+    const struct nvrtc_search search = {.path = ctx->nvrtc_path.value,
+                                        .path_origin = ctx->nvrtc_path.origin,
+                                        .cuda_home = ctx->env.values[ENV_CUDA_HOME],
+                                        .cuda_path = ctx->env.values[ENV_CUDA_PATH],
+                                        .newest = driver->version};
+    struct sbuf tried;
+    sbuf_init(&tried, REPORT_LIMIT / 2);
+    gdpa_status status = nvrtc_open(&search, &ctx->older, &tried);
+    if (status == GDPA_OK) {
+        log_write(
+            &ctx->log, GDPA_LOG_WARN, LOG_COMPILE,
+            "the driver (CUDA %d.%d) refuses what NVRTC %s makes: NVRTC %s (%s) compiles from here on. Name it with "
+            "GDPAJIT_NVRTC, so that nothing is compiled in vain",
+            driver->version / 1000, driver->version % 1000 / 10, ctx->nvrtc->version, ctx->older->version,
+            ctx->older->path);
+    } else {
+        fail(text, status, "no NVRTC of CUDA %d.%d or older was found; tried:\n%s", driver->version / 1000,
+             driver->version % 1000 / 10, tried.text);
+    }
+    sbuf_deinit(&tried);
+    return status;
+}
+
+gdpa_status context_older_nvrtc(gdpa_ctx *ctx, const struct nvrtc **nvrtc, struct sbuf *why)
+{
+    TRY(open_once(ctx, &ctx->older_opening, older_begin, why));
+    *nvrtc = ctx->older;
+    return GDPA_OK;
+}
+
+const struct nvrtc *context_older_known(gdpa_ctx *ctx)
+{
+    return atomic_load_explicit(&ctx->older_opening.done, memory_order_acquire) ? ctx->older : NULL;
 }

@@ -55,10 +55,11 @@ struct gdpa_ctx {
     struct counters counters;
 
     pthread_mutex_t open_lock;
-    struct opening cache_opening, packs_opening, nvrtc_opening, driver_opening, device_opening;
+    struct opening cache_opening, packs_opening, nvrtc_opening, older_opening, driver_opening, device_opening;
     struct cache *cache;
     struct packs packs_open;
     struct nvrtc *nvrtc;
+    struct nvrtc *older; /* in its place where it can, once the driver has refused what the other made */
     struct driver *driver;
 
     struct kernel_table table;
@@ -76,6 +77,8 @@ struct gdpa_ctx {
 struct cache *context_cache(gdpa_ctx *ctx);       /* NULL: there is none, or the mode is off */
 const struct packs *context_packs(gdpa_ctx *ctx); /* none in mode off */
 gdpa_status context_nvrtc(gdpa_ctx *ctx, const struct nvrtc **nvrtc, struct sbuf *why);
+gdpa_status context_older_nvrtc(gdpa_ctx *ctx, const struct nvrtc **nvrtc, struct sbuf *why); /* than the driver */
+const struct nvrtc *context_older_known(gdpa_ctx *ctx); /* of an earlier call of that; NULL: none */
 gdpa_status context_driver(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why);  /* loaded */
 gdpa_status context_devices(gdpa_ctx *ctx, struct driver **driver, struct sbuf *why); /* and started */
 

@@ -24,6 +24,14 @@ static void add_lines(struct sbuf *text, const char *name, const char *lines)
     sbuf_addstr(text, "\n");
 }
 
+/* A value of one line: a path or a variable may hold anything, and must not look like another line. */
+static void add_value(struct sbuf *text, const char *name, const char *value)
+{
+    sbuf_addf(text, "%s: ", name);
+    sbuf_add_line(text, value);
+    sbuf_addstr(text, "\n");
+}
+
 static void describe_nvrtc(gdpa_ctx *ctx, struct sbuf *text, struct sbuf *why)
 {
     const struct nvrtc *nvrtc = NULL;
@@ -32,8 +40,8 @@ static void describe_nvrtc(gdpa_ctx *ctx, struct sbuf *text, struct sbuf *why)
         return;
     }
     sbuf_addf(text, "nvrtc: %s\n", nvrtc->version);
-    sbuf_addf(text, "nvrtc.path: %s\n", nvrtc->path);
-    sbuf_addf(text, "nvrtc.builtins: %s\n", nvrtc->builtins[0] != '\0' ? nvrtc->builtins : "left to the loader");
+    add_value(text, "nvrtc.path", nvrtc->path);
+    add_value(text, "nvrtc.builtins", nvrtc->builtins[0] != '\0' ? nvrtc->builtins : "left to the loader");
     sbuf_addf(text, "nvrtc.build: %s\n", nvrtc->build);
     sbuf_addstr(text, "nvrtc.archs:");
     for (int i = 0; i < nvrtc->arch_count; i++) {
@@ -51,7 +59,7 @@ static void describe_driver(gdpa_ctx *ctx, struct sbuf *text, struct sbuf *why)
         return;
     }
     sbuf_addf(text, "driver: CUDA %d.%d\n", driver->version / 1000, driver->version % 1000 / 10);
-    sbuf_addf(text, "driver.path: %s\n", driver->path);
+    add_value(text, "driver.path", driver->path);
     if (context_devices(ctx, &driver, why) != GDPA_OK) {
         add_lines(text, "devices", why->text);
         return;
@@ -69,18 +77,19 @@ static void describe_cache(gdpa_ctx *ctx, struct sbuf *text)
 {
     struct cache *cache = context_cache(ctx);
     if (cache == NULL) {
-        sbuf_addf(text, "cache: %s\n", context_cache_absence(ctx));
+        add_value(text, "cache", context_cache_absence(ctx));
         return;
     }
     int64_t entries = 0, bytes = 0, limit = 0;
     const enum cache_result result = cache_totals(cache, &entries, &bytes, &limit);
-    sbuf_addf(text, "cache: %s\n", cache_state(cache));
-    sbuf_addf(text, "cache.path: %s\n", cache_path(cache));
+    add_value(text, "cache", cache_state(cache));
+    add_value(text, "cache.path", cache_path(cache));
     if (ctx->cache_local == NULL) {
         sbuf_addf(text, "cache.origin: %s\n", ctx->cache_dir.origin);
     } else {
-        sbuf_addf(text, "cache.origin: default, on this machine because %s is on a network file system\n",
-                  ctx->cache_dir.value);
+        sbuf_addstr(text, "cache.origin: default, on this machine because ");
+        sbuf_add_line(text, ctx->cache_dir.value);
+        sbuf_addstr(text, " is on a network file system\n");
     }
     if (result == CACHE_OK) {
         sbuf_addf(text, "cache.entries: %lld\n", (long long)entries);
@@ -93,8 +102,11 @@ static void describe_packs(gdpa_ctx *ctx, struct sbuf *text)
 {
     const struct packs *packs = context_packs(ctx);
     for (int i = 0; i < packs->count; i++) {
-        sbuf_addf(text, "pack.%d: %s\npack.%d.state: %s\n", i, cache_path(packs->list[i]), i,
-                  cache_state(packs->list[i]));
+        sbuf_addf(text, "pack.%d: ", i);
+        sbuf_add_line(text, cache_path(packs->list[i]));
+        sbuf_addf(text, "\npack.%d.state: ", i);
+        sbuf_add_line(text, cache_state(packs->list[i]));
+        sbuf_addstr(text, "\n");
     }
 }
 
@@ -105,8 +117,9 @@ static void describe_environment(const gdpa_ctx *ctx, struct sbuf *text)
     }
     for (int i = 0; i < ENV_OWN_COUNT; i++) {
         const char *value = ctx->env.values[i];
-        sbuf_addf(text, "%s: %s (%s)\n", env_rows[i].name, value != NULL ? value : env_rows[i].fallback,
-                  value != NULL ? "environment" : "default");
+        sbuf_addf(text, "%s: ", env_rows[i].name);
+        sbuf_add_line(text, value != NULL ? value : env_rows[i].fallback);
+        sbuf_addf(text, " (%s)\n", value != NULL ? "environment" : "default");
     }
 }
 

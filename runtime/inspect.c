@@ -64,7 +64,7 @@ static gdpa_status generated(const gdpa_spec *spec, const struct kernel_plan *pl
     return what == GDPA_ARTIFACT_SOURCE ? source_generate(spec, plan, bytes, why) : plan_print(spec, bytes, why);
 }
 
-static gdpa_status from_disk(gdpa_kernel *kernel, gdpa_artifact what, struct sbuf *bytes, struct sbuf *why)
+static gdpa_status from_disk(const gdpa_kernel *kernel, gdpa_artifact what, struct sbuf *bytes, struct sbuf *why)
 {
     struct cache *cache = context_cache(kernel->ctx);
     struct cache_entry entry;
@@ -84,6 +84,7 @@ static gdpa_status from_disk(gdpa_kernel *kernel, gdpa_artifact what, struct sbu
 
 gdpa_status kernel_artifact(gdpa_kernel *kernel, gdpa_artifact what, struct sbuf *bytes, struct sbuf *why)
 {
+    const gdpa_kernel *facts = kernel_facts(kernel);
     const char *kept = NULL;
     size_t size = 0;
     switch (what) {
@@ -91,17 +92,17 @@ gdpa_status kernel_artifact(gdpa_kernel *kernel, gdpa_artifact what, struct sbuf
     case GDPA_ARTIFACT_PLAN:
         return generated(&kernel->spec, &kernel->plan, what, bytes, why);
     case GDPA_ARTIFACT_PTX:
-        kept = kernel->ptx, size = kernel->ptx_size;
+        kept = facts->ptx, size = facts->ptx_size;
         break;
     case GDPA_ARTIFACT_LOG:
-        kept = kernel->log, size = kernel->log_size;
+        kept = facts->log, size = facts->log_size;
         break;
     case GDPA_ARTIFACT_CUBIN:
-        kept = kernel->code, size = kernel->code_size;
+        kept = facts->code, size = facts->code_size;
         break;
     }
     if (kept == NULL) {
-        return from_disk(kernel, what, bytes, why);
+        return from_disk(facts, what, bytes, why);
     }
     sbuf_add(bytes, kept, size);
     return GDPA_OK;

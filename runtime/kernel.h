@@ -34,9 +34,10 @@ struct gdpa_kernel {
     struct resources resources;
     double generate_ms, compile_ms;
 
-    pthread_mutex_t load_lock;
+    pthread_mutex_t load_lock; /* of what follows */
     struct CUlib_st *library;
-    double load_ms; /* under load_lock */
+    double load_ms;
+    gdpa_kernel *remade; /* its facts and code count in place of ours, which the driver refused; owned. Mostly NULL */
     gdpa_kernel *next;
 };
 
@@ -72,6 +73,12 @@ gdpa_status kernel_load(gdpa_kernel *kernel, struct CUstream_st *stream);
  * NULL) says which device decides on arch 0.
  */
 gdpa_status kernel_borrow(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_kernel **kernel);
+
+/* The one whose facts and code count: itself, or what was made in its place. Good as long as the kernel. */
+const gdpa_kernel *kernel_facts(gdpa_kernel *kernel);
+
+/* Whether these bytes are the kernel's code; false without a kernel. */
+bool kernel_code_is(const gdpa_kernel *kernel, const void *code, size_t size);
 
 /* The same by a look at this thread's own alone: NULL when there is more to do. Does not count as a hit. */
 gdpa_kernel *kernel_at_hand(const gdpa_ctx *ctx, const gdpa_spec *spec);

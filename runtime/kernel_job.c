@@ -3,7 +3,7 @@
  */
 #include "runtime/kernel_job.h"
 #include "gen/assemble.h"
-#include "runtime/elf.h"
+#include "runtime/kernel_look.h"
 #include "runtime/kernel_turn.h"
 
 #include <stdio.h>
@@ -13,25 +13,6 @@
 
 #define KEY_SCHEMA "1"
 #define SOURCE_LIMIT ((size_t)16 << 20)
-
-/* One kernel on its way. */
-struct job {
-    gdpa_ctx *ctx;
-    const gdpa_spec *spec; /* normalised, with its arch */
-    const struct arch_row *arch;
-    struct kernel_plan plan;
-    struct sbuf source, name, spec_text;
-    struct sbuf why;
-    char source_hash[33];
-    double generate_ms;
-    const struct nvrtc *nvrtc; /* NULL: there is none for this arch */
-    gdpa_status nvrtc_status;
-    struct sbuf nvrtc_why;
-    struct cache_key key; /* with a compiler only */
-    uint8_t *material;
-    size_t material_size;
-    const struct cache *found_in; /* cache or pack */
-};
 
 static int64_t now_ns(void)
 {
@@ -128,167 +109,10 @@ static gdpa_status job_find_compiler(struct job *job)
     if (job->nvrtc_status != GDPA_OK) {
         return GDPA_OK;
     }
-    job->nvrtc = nvrtc;
+    const struct nvrtc *older = context_older_known(job->ctx);
+    const bool better = older != NULL && nvrtc_supports(older, job->spec->arch, &job->nvrtc_why) == GDPA_OK;
+    job->nvrtc = better ? older : nvrtc;
     return job_key(job);
-}
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Disk
- * ------------------------------------------------------------------------------------------------------------- */
-
-/* The name has only a part of the source's hash in it; the whole hash decides. */
-static bool entry_has_source(const struct job *job, const struct cache_entry *entry)
-{
-    return strcmp(entry->name, job->name.text) == 0 && strcmp(entry->source_hash, job->source_hash) == 0 &&
-           strcmp(entry->spec, job->spec_text.text) == 0 && strcmp(entry->target, job->arch->target) == 0;
-}
-
-/* Beyond the hashes that the cache itself checks. */
-static bool entry_fits(struct job *job, const struct cache_entry *entry)
-{
-    const struct cubin_expectation expected = {
-        .arch = job->spec->arch, .target = job->arch->target, .entry = job->name.text};
-    if (entry->threads != job->plan.threads || entry->smem_dynamic != job->plan.smem_bytes) {
-        fail(&job->why, GDPA_E_CACHE, "it is for %d threads and %d bytes of shared memory, not %d and %d",
-             entry->threads, entry->smem_dynamic, job->plan.threads, job->plan.smem_bytes);
-        return false;
-    }
-    return cubin_check(entry->code.data, entry->code.size, &expected, &job->why) == GDPA_OK;
-}
-
-static gdpa_status entry_to_kernel(struct job *job, const struct cache_entry *entry, gdpa_kernel **kernel)
-{
-    const struct resources resources = {.registers = entry->registers,
-                                        .spill_bytes = entry->spill_bytes,
-                                        .stack_bytes = entry->stack_bytes,
-                                        .smem_static = entry->smem_static};
-    const struct kernel_parts parts = {.spec = job->spec,
-                                       .plan = &job->plan,
-                                       .name = job->name.text,
-                                       .spec_text = job->spec_text.text,
-                                       .target = job->arch->target,
-                                       .origin = "disk",
-                                       .nvrtc = entry->nvrtc,
-                                       .source_hash = job->source_hash,
-                                       .disk_key = &entry->key,
-                                       .code = entry->code.data,
-                                       .code_size = entry->code.size,
-                                       .resources = &resources,
-                                       .generate_ms = job->generate_ms,
-                                       .compile_ms = entry->compile_ms};
-    *kernel = kernel_make(job->ctx, &parts);
-    return *kernel != NULL ? GDPA_OK : fail(&job->why, GDPA_E_MEMORY, "no memory for kernel %s", job->name.text);
-}
-
-/* GDPA_E_NOT_FOUND: a miss. */
-static gdpa_status disk_read(struct job *job, struct cache *cache, const struct cache_key *key, const uint8_t *material,
-                             size_t material_size, gdpa_kernel **kernel)
-{
-    struct cache_entry entry;
-    const enum cache_result result = cache_get(cache, key, material, material_size, false, &entry);
-    if (result == CACHE_MEMORY) {
-        return fail(&job->why, GDPA_E_MEMORY, "no memory for reading the cache");
-    }
-    if (result != CACHE_OK) {
-        return GDPA_E_NOT_FOUND;
-    }
-    gdpa_status status = GDPA_E_NOT_FOUND;
-    if (material == NULL && !entry_has_source(job, &entry)) {
-        /* another kernel whose name happens to be the same */
-    } else if (entry_fits(job, &entry)) {
-        status = entry_to_kernel(job, &entry, kernel);
-    } else {
-        char hex[33];
-        cache_key_hex(key, hex);
-        const bool removed = cache_is_writable(cache) && cache_remove(cache, key, NULL) == CACHE_OK;
-        log_write(&job->ctx->log, GDPA_LOG_WARN, LOG_CACHE, "entry %s of %s (%s) is not used%s: %s", hex,
-                  job->name.text, cache_path(cache), removed ? " and removed" : "", job->why.text);
-        counter_add(&job->ctx->counters.bad_entries, 1);
-    }
-    cache_entry_deinit(&entry);
-    return status;
-}
-
-struct entry_search {
-    const struct job *job;
-    struct cache_key key;
-    bool found;
-};
-
-static int entry_visit(const struct cache_entry *entry, void *user)
-{
-    struct entry_search *search = user;
-    if (entry_has_source(search->job, entry)) {
-        search->key = entry->key;
-        search->found = true;
-    }
-    return search->found;
-}
-
-/* The entry of the same source that was used last, whichever NVRTC made it. Mostly there is one of this name. */
-static gdpa_status disk_read_any_compiler(struct job *job, struct cache *cache, gdpa_kernel **kernel)
-{
-    struct entry_search search = {.job = job, .found = false};
-    int64_t matches = 0;
-    if (cache_find(cache, job->name.text, &search.key, &matches) == CACHE_OK) {
-        return disk_read(job, cache, &search.key, NULL, 0, kernel);
-    }
-    if (matches < 2 || cache_list(cache, entry_visit, &search) != CACHE_OK || !search.found) {
-        return GDPA_E_NOT_FOUND;
-    }
-    return disk_read(job, cache, &search.key, NULL, 0, kernel);
-}
-
-static void hit_note(struct job *job, const struct cache *cache, const gdpa_kernel *found)
-{
-    job->found_in = cache;
-    counter_add(&job->ctx->counters.disk_hits, 1);
-    log_write(&job->ctx->log, GDPA_LOG_DEBUG, LOG_CACHE, "event=hit name=%s key=%s nvrtc=%s file=%s", job->name.text,
-              found->key, found->nvrtc, cache_path(cache));
-}
-
-/*
- * A pack was chosen by whoever set this up: its code is used whichever NVRTC made it, but that of the NVRTC at hand
- * first (docs/decisions/062-packs.md).
- */
-static gdpa_status pack_read(struct job *job, struct cache *pack, gdpa_kernel **kernel)
-{
-    gdpa_status status = GDPA_E_NOT_FOUND;
-    if (job->nvrtc != NULL) {
-        status = disk_read(job, pack, &job->key, job->material, job->material_size, kernel);
-    }
-    return status == GDPA_E_NOT_FOUND ? disk_read_any_compiler(job, pack, kernel) : status;
-}
-
-static gdpa_status packs_look_up(struct job *job, gdpa_kernel **kernel)
-{
-    const struct packs *packs = context_packs(job->ctx);
-    gdpa_status status = GDPA_E_NOT_FOUND;
-    for (int i = 0; i < packs->count && status == GDPA_E_NOT_FOUND; i++) {
-        status = pack_read(job, packs->list[i], kernel);
-        if (status == GDPA_OK && *kernel != NULL) {
-            hit_note(job, packs->list[i], *kernel);
-        }
-    }
-    return status;
-}
-
-static gdpa_status job_look_up(struct job *job, gdpa_kernel **kernel)
-{
-    gdpa_kernel *found = NULL;
-    gdpa_status status = packs_look_up(job, &found);
-    struct cache *cache = status == GDPA_E_NOT_FOUND ? context_cache(job->ctx) : NULL;
-    if (cache != NULL) {
-        status = job->nvrtc != NULL ? disk_read(job, cache, &job->key, job->material, job->material_size, &found)
-                                    : disk_read_any_compiler(job, cache, &found);
-        if (status == GDPA_OK && found != NULL) {
-            hit_note(job, cache, found);
-        }
-    }
-    if (status == GDPA_OK) {
-        *kernel = found;
-    }
-    return status;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -309,21 +133,63 @@ static void quoted_print(const char *text, struct sbuf *line)
     sbuf_addstr(line, "'");
 }
 
-/* With the command that cures it, which works as it is printed, also where the variable that brought us here is set. */
+static void assignment_print(const char *name, const char *value, struct sbuf *line)
+{
+    sbuf_addf(line, "%s=", name);
+    quoted_print(value, line);
+    sbuf_addstr(line, " ");
+}
+
+/* The folder that is used, from the root on; as it was named where there is no cache. */
+static void folder_print(const gdpa_ctx *ctx, struct sbuf *line)
+{
+    char *folder = strdup(ctx->cache != NULL ? cache_path(ctx->cache) : ctx->cache_dir.value);
+    char *slash = folder != NULL && ctx->cache != NULL ? strrchr(folder, '/') : NULL;
+    if (slash != NULL) {
+        slash[slash == folder ? 1 : 0] = '\0';
+    }
+    if (folder != NULL) {
+        assignment_print("GDPAJIT_CACHE_DIR", folder, line);
+    }
+    free(folder);
+}
+
+/*
+ * With the command that cures it, which works as it is printed, in whatever folder and shell: what this program was told
+ * by options or variables about where kernels go and who makes them is in it.
+ */
 static gdpa_status not_ready(struct job *job)
 {
-    const struct setting *dir = &job->ctx->cache_dir;
+    const gdpa_ctx *ctx = job->ctx;
+    const char *mode = ctx->env.values[ENV_MODE];
     fail(&job->why, GDPA_E_NOT_READY,
-         "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: %s", job->name.text,
-         job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx), job->ctx->mode_origin,
-         strcmp(job->ctx->mode_origin, "GDPAJIT_MODE") == 0 ? "GDPAJIT_MODE=auto " : "");
-    if (dir->value != NULL && strcmp(dir->origin, "default") != 0) {
-        sbuf_addstr(&job->why, "GDPAJIT_CACHE_DIR=");
-        quoted_print(dir->value, &job->why);
-        sbuf_addstr(&job->why, " ");
+         "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: ", job->name.text,
+         ctx->cache != NULL ? cache_path(ctx->cache) : context_cache_absence(ctx), ctx->mode_origin);
+    if (mode != NULL && strcmp(mode, "auto") != 0) {
+        sbuf_addstr(&job->why, "GDPAJIT_MODE=auto ");
+    }
+    if (ctx->cache_dir.value != NULL && strcmp(ctx->cache_dir.origin, "default") != 0) {
+        folder_print(ctx, &job->why);
+    }
+    if (ctx->cache_shared) {
+        sbuf_addstr(&job->why, "GDPAJIT_CACHE_SHARED=yes ");
+    }
+    if (job->nvrtc != NULL && ctx->nvrtc_path.value != NULL) {
+        assignment_print("GDPAJIT_NVRTC", job->nvrtc->path, &job->why);
     }
     sbuf_addf(&job->why, "gdpa-jit warm '%s'", job->spec_text.text);
     return GDPA_E_NOT_READY;
+}
+
+/* The first writer wins: an entry that shall be replaced has to go first. */
+static void refused_entry_remove(const struct job *job, struct cache *cache, const struct compile_result *compiled)
+{
+    const gdpa_kernel *refused = job->refused;
+    if (refused != NULL && memcmp(&refused->disk_key, &job->key, sizeof job->key) == 0 &&
+        !kernel_code_is(refused, compiled->output.cubin, compiled->output.cubin_size) &&
+        cache_remove(cache, &job->key, NULL) == CACHE_OK) {
+        counter_add(&job->ctx->counters.bad_entries, 1);
+    }
 }
 
 /* True when the disk has it now: texts need not stay in memory. */
@@ -334,6 +200,7 @@ static bool job_store(struct job *job, const struct compile_result *compiled, co
         return false;
     }
     const struct nvrtc_output *output = &compiled->output;
+    refused_entry_remove(job, cache, compiled);
     const struct cache_entry entry = {.key = job->key,
                                       .material = {job->material, job->material_size},
                                       .code = {output->cubin, output->cubin_size},
@@ -420,8 +287,9 @@ static gdpa_status job_compile(struct job *job, gdpa_kernel **kernel)
                     job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx),
                     job->nvrtc_why.text);
     }
-    log_write(&job->ctx->log, GDPA_LOG_INFO, LOG_COMPILE, "compiling \"%s\": not in memory, not in the cache (%s)",
+    log_write(&job->ctx->log, GDPA_LOG_INFO, LOG_COMPILE, "compiling \"%s\": %snot in the cache (%s)",
               job->spec_text.text,
+              job->refused != NULL ? "the driver refuses what there was, and other code is " : "not in memory, ",
               job->ctx->cache != NULL ? cache_path(job->ctx->cache) : context_cache_absence(job->ctx));
     const struct compile_request request = {.source = job->source.text,
                                             .source_hash = job->source_hash,
@@ -457,7 +325,8 @@ struct look {
 static gdpa_status look_again(void *user)
 {
     const struct look *look = user;
-    return job_look_up(look->job, look->kernel);
+    return look->job->refused != NULL ? job_look_up_anew(look->job, look->kernel)
+                                      : job_look_up(look->job, look->kernel);
 }
 
 /* Compiles, unless another process does it already: then its kernel is waited for. */
@@ -500,6 +369,55 @@ gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **k
     struct job job;
     job_init(&job, ctx, spec);
     const gdpa_status status = job_run(&job, kernel);
+    if (status != GDPA_OK) {
+        sbuf_reset(why);
+        sbuf_add(why, job.why.text, job.why.length);
+    }
+    job_deinit(&job);
+    return status;
+}
+
+/* The NVRTC at hand, unless it is newer than the driver and another is not. */
+static gdpa_status job_take_older(struct job *job, const struct driver *driver)
+{
+    const struct nvrtc *older = NULL;
+    if (driver->version == 0 || nvrtc_number(job->nvrtc->version) <= driver->version) {
+        return fail(&job->why, GDPA_E_NOT_FOUND, "this process has compiled it just now, by NVRTC %s (%s)",
+                    job->nvrtc->version, job->nvrtc->path);
+    }
+    TRY(context_older_nvrtc(job->ctx, &older, &job->why));
+    TRY(nvrtc_supports(older, job->spec->arch, &job->why));
+    free(job->material);
+    job->material = NULL;
+    job->nvrtc = older;
+    return job_key(job);
+}
+
+static gdpa_status job_run_anew(struct job *job, const struct driver *driver, gdpa_kernel **kernel)
+{
+    TRY(job_generate(job));
+    TRY(job_find_compiler(job));
+    if (job->nvrtc == NULL) {
+        return fail(&job->why, job->nvrtc_status, "%s", job->nvrtc_why.text);
+    }
+    if (job->ctx->mode == GDPA_MODE_STRICT) {
+        return fail(&job->why, GDPA_E_NOT_READY, "mode strict (%s) forbids it", job->ctx->mode_origin);
+    }
+    const gdpa_status status = job_take_older(job, driver);
+    if (status != GDPA_OK && (status == GDPA_E_MEMORY || strcmp(job->refused->origin, "compiled") == 0)) {
+        return status;
+    }
+    const gdpa_status found = job_look_up_anew(job, kernel);
+    return found == GDPA_E_NOT_FOUND ? job_compile_once(job, kernel) : found;
+}
+
+gdpa_status kernel_remake(const gdpa_kernel *refused, const struct driver *driver, gdpa_kernel **kernel,
+                          struct sbuf *why)
+{
+    struct job job;
+    job_init(&job, refused->ctx, &refused->spec);
+    job.refused = refused;
+    const gdpa_status status = job_run_anew(&job, driver, kernel);
     if (status != GDPA_OK) {
         sbuf_reset(why);
         sbuf_add(why, job.why.text, job.why.length);

@@ -14,6 +14,14 @@
 /* The kernel of a normalised spec with its arch; nobody holds it yet. The reason of a failure is in `why`. */
 gdpa_status kernel_produce(gdpa_ctx *ctx, const gdpa_spec *spec, gdpa_kernel **kernel, struct sbuf *why);
 
+/*
+ * The same kernel with other code than that, which the driver refused: of an older NVRTC where the one at hand is newer
+ * than the driver. What this process compiled itself is not compiled again by the same NVRTC. An entry with the refused
+ * code is replaced where the compiler now gives other code, else it is left: it is right, and another driver may take it.
+ */
+gdpa_status kernel_remake(const gdpa_kernel *refused, const struct driver *driver, gdpa_kernel **kernel,
+                          struct sbuf *why);
+
 /* What a kernel is looked for by, and where it is found. */
 struct kernel_identity {
     struct sbuf name, source, spec_text;

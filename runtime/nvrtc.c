@@ -222,6 +222,13 @@ static bool candidate_try(struct search *search, const char *file, int flags)
         sbuf_addf(search->report, "has no function %s\n", missing);
         dlclose(handle);
     } else if (library_ask(handle, nvrtc, search->report)) {
+        const int newest = search->from->newest;
+        if (newest != 0 && nvrtc_number(nvrtc->version) > newest) {
+            sbuf_addf(search->report, "version %s is newer than %d.%d\n", nvrtc->version, newest / 1000,
+                      newest % 1000 / 10);
+            free(nvrtc);
+            return false;
+        }
         if (search->from->driver_major == 0 || nvrtc->major <= search->from->driver_major) {
             sbuf_addf(search->report, "version %s, taken\n", nvrtc->version);
             search->found = nvrtc;
@@ -362,6 +369,12 @@ gdpa_status nvrtc_open(const struct nvrtc_search *from, struct nvrtc **nvrtc, st
         sbuf_addf(report, "  (nothing else was tried, because %s names this one)\n", from->path_origin);
     }
     return search.out_of_memory ? GDPA_E_MEMORY : GDPA_E_NO_COMPILER;
+}
+
+int nvrtc_number(const char *version)
+{
+    int major = 0, minor = 0;
+    return sscanf(version, "%d.%d", &major, &minor) == 2 ? 1000 * major + 10 * minor : 0;
 }
 
 void nvrtc_free(struct nvrtc *nvrtc)

@@ -48,6 +48,7 @@ struct nvrtc_search {
     const char *path_origin;           /* where it was named, for messages: "GDPAJIT_NVRTC" */
     const char *cuda_home, *cuda_path; /* the variables of those names */
     int driver_major;                  /* CUDA version of the driver, which newer code may not load on; 0: unknown */
+    int newest; /* as the driver tells its version (12040); nothing newer is taken. 0: no limit */
 };
 
 /*
@@ -56,6 +57,9 @@ struct nvrtc_search {
  */
 gdpa_status nvrtc_open(const struct nvrtc_search *from, struct nvrtc **nvrtc, struct sbuf *report);
 void nvrtc_free(struct nvrtc *nvrtc);
+
+/* "12.4" -> 12040, as the driver tells its version; 0 for what is no version. */
+int nvrtc_number(const char *version);
 
 /* GDPA_OK when code for compute capability * 10 can be made, else GDPA_E_NO_COMPILER with the list of those that can. */
 gdpa_status nvrtc_supports(const struct nvrtc *nvrtc, int arch, struct sbuf *why);

@@ -120,6 +120,7 @@ gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *
                             gdpa_pack_report *report)
 {
     FAIL_IF(ctx == NULL || path == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "path");
+    TRY(struct_check_size(&rule_pack_report, report));
     char why[1024];
     struct key_list list;
     gdpa_pack_report own = {.size = sizeof own};
@@ -135,6 +136,9 @@ gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *
     }
     cache_close(pack);
     free(list.keys);
+    if (status == GDPA_E_CACHE && pack != NULL) {
+        error_prefix("writing the pack %s", path);
+    }
     TRY(status);
     TRY(report_file(path, &own));
     return report_give(&own, report);
@@ -180,22 +184,30 @@ static gdpa_status entry_unpack(struct cache *cache, struct cache *pack, const s
     return status;
 }
 
+/* What is wrong with a pack as a whole becomes the error of the call; what is wrong inside is said here. */
+struct pack_log {
+    const gdpa_ctx *ctx;
+    bool opening;
+};
+
 static void pack_line(int level, const char *line, void *user)
 {
-    const gdpa_ctx *ctx = user;
-    log_write(&ctx->log, (gdpa_log_level)level, LOG_CACHE, "%s", line);
+    const struct pack_log *log = user;
+    log_write(&log->ctx->log, log->opening ? GDPA_LOG_DEBUG : (gdpa_log_level)level, LOG_CACHE, "%s", line);
 }
 
-static gdpa_status pack_open_named(gdpa_ctx *ctx, const char *name, struct cache **pack)
+static gdpa_status pack_open_named(struct pack_log *log, const char *name, struct cache **pack)
 {
     const char *sha256 = NULL;
     char *copy = strdup(name);
     FAIL_IF(copy == NULL, GDPA_E_MEMORY, "no memory for the name of a pack");
     gdpa_status status = GDPA_OK;
-    if (!pack_name_split(copy, &sha256)) {
+    if (name[0] == '\0') {
+        status = error_set(GDPA_E_ARGUMENT, "the name of the pack is empty");
+    } else if (!pack_name_split(copy, &sha256)) {
         status = error_set(GDPA_E_ARGUMENT, "the SHA-256 of pack %s is \"%s\"; it must be 64 hex digits", copy, sha256);
     } else {
-        const struct cache_pack_options options = {.path = copy, .sha256 = sha256, .log = pack_line, .log_user = ctx};
+        const struct cache_pack_options options = {.path = copy, .sha256 = sha256, .log = pack_line, .log_user = log};
         *pack = cache_pack_open(&options);
         status = *pack != NULL ? GDPA_OK : error_set(GDPA_E_MEMORY, "no memory for pack %s", copy);
     }
@@ -223,11 +235,14 @@ static gdpa_status pack_unpack(struct cache *cache, struct cache *pack, bool sto
 gdpa_status gdpa_pack_read(gdpa_ctx *ctx, const char *path, int store, gdpa_pack_report *report)
 {
     FAIL_IF(ctx == NULL || path == NULL, GDPA_E_ARGUMENT, "%s is NULL", ctx == NULL ? "ctx" : "path");
+    TRY(struct_check_size(&rule_pack_report, report));
     struct cache *pack = NULL, *cache = context_cache(ctx);
     gdpa_pack_report own = {.size = sizeof own};
     FAIL_IF(store != 0 && cache == NULL, GDPA_E_CACHE, "there is no kernel cache to unpack into: %s",
             context_cache_absence(ctx));
-    TRY(pack_open_named(ctx, path, &pack));
+    struct pack_log log = {.ctx = ctx, .opening = true};
+    TRY(pack_open_named(&log, path, &pack));
+    log.opening = false;
     const gdpa_status status = pack_unpack(cache, pack, store != 0, &own);
     cache_close(pack);
     TRY(status);

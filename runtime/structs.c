@@ -43,6 +43,11 @@ static gdpa_status size_check(const struct struct_rule *rule, size_t size)
     return GDPA_OK;
 }
 
+gdpa_status struct_check_size(const struct struct_rule *rule, const void *bytes)
+{
+    return bytes == NULL ? GDPA_OK : size_check(rule, size_of(bytes));
+}
+
 gdpa_status struct_check(const struct struct_rule *rule, const void *bytes)
 {
     const size_t size = size_of(bytes);

@@ -27,4 +27,7 @@ void struct_read(const struct struct_rule *rule, const void *bytes, void *own);
 /* Fills a caller's struct from `own` as far as it reaches; keeps its size and zeroes what is not known here. */
 gdpa_status struct_write(const struct struct_rule *rule, const void *own, void *bytes);
 
+/* That struct_write will work: for calls that do something before it. NULL is good. */
+gdpa_status struct_check_size(const struct struct_rule *rule, const void *bytes);
+
 #endif

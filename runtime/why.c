@@ -194,11 +194,19 @@ static void search_print(gdpa_ctx *ctx, const struct kernel_identity *identity, 
     struct nearest nearest = {.identity = identity, .score = -1};
     sbuf_init(&nearest.spec, 4096);
     if (cache == NULL) {
-        sbuf_addf(text, "nearest: none: %s\n", context_cache_absence(ctx));
+        sbuf_addstr(text, "nearest: none: ");
+        sbuf_add_line(text, context_cache_absence(ctx));
+        sbuf_addstr(text, "\n");
     } else if (cache_list(cache, entry_look, &nearest) != CACHE_OK) {
-        sbuf_addf(text, "nearest: none: %s cannot be read: %s\n", cache_path(cache), cache_state(cache));
+        sbuf_addstr(text, "nearest: none: ");
+        sbuf_add_line(text, cache_path(cache));
+        sbuf_addstr(text, " cannot be read: ");
+        sbuf_add_line(text, cache_state(cache));
+        sbuf_addstr(text, "\n");
     } else if (nearest.score < 0) {
-        sbuf_addf(text, "nearest: none: %s is empty\n", cache_path(cache));
+        sbuf_addstr(text, "nearest: none: ");
+        sbuf_add_line(text, cache_path(cache));
+        sbuf_addstr(text, " is empty\n");
     } else {
         nearest_print(cache, &nearest, text);
     }
@@ -220,7 +228,9 @@ static void why_print(gdpa_ctx *ctx, const struct kernel_identity *identity, str
         }
         sbuf_addstr(text, "\n");
     }
-    sbuf_addf(text, "found: %s\n", identity->found_in != NULL ? cache_path(identity->found_in) : "no");
+    sbuf_addstr(text, "found: ");
+    sbuf_add_line(text, identity->found_in != NULL ? cache_path(identity->found_in) : "no");
+    sbuf_addstr(text, "\n");
     if (identity->found_in == NULL) {
         search_print(ctx, identity, text);
     }

@@ -509,7 +509,7 @@ static int run_cases(struct bench *bench)
         return EXIT_NO_DEVICE;
     }
     if (tool_context(tool) == NULL) {
-        return tool_fail(tool, GDPA_E_MEMORY);
+        return tool_fail(tool, tool->ctx_status);
     }
     bool figures = nvml_open(&bench->nvml, NULL, bench->gpu.bus_id);
     snprintf(bench->driver, sizeof bench->driver, "%d.%d", bench->gpu.driver_api / 1000,

@@ -241,7 +241,7 @@ static int run(struct tool *tool)
         return tool_usage(tool, "--limit belongs to cache gc, not to cache %s", verb->name);
     }
     if (tool_context(tool) == NULL) {
-        return tool_fail(tool, GDPA_E_MEMORY);
+        return tool_fail(tool, tool->ctx_status);
     }
     static int (*const actions[])(struct tool * tool) = {stats, verify, gc, clear, remove_keys, print_path};
     return actions[verb - verbs](tool);

@@ -57,7 +57,7 @@ static int run(struct tool *tool)
     }
     gdpa_ctx *ctx = tool_context(tool);
     char *text = NULL;
-    gdpa_status status = ctx == NULL ? GDPA_E_MEMORY : tool_describe(ctx, &text);
+    gdpa_status status = ctx == NULL ? tool->ctx_status : tool_describe(ctx, &text);
     if (status != GDPA_OK) {
         return tool_fail(tool, status);
     }

@@ -256,7 +256,7 @@ static int list_entries(struct tool *tool, const struct filters *filters, struct
 {
     gdpa_ctx *ctx = tool_context(tool);
     if (ctx == NULL) {
-        return tool_fail(tool, GDPA_E_MEMORY);
+        return tool_fail(tool, tool->ctx_status);
     }
     struct entry_list list;
     gdpa_status status = entry_list_read(ctx, &list);

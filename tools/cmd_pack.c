@@ -90,12 +90,13 @@ static int run_pack(struct tool *tool)
         return tool_usage(tool, "pack needs the name of the file to write");
     }
     if (tool_context(tool) == NULL) {
-        return tool_fail(tool, GDPA_E_MEMORY);
+        return tool_fail(tool, tool->ctx_status);
     }
     gdpa_status status = entry_list_read(tool->ctx, &list);
     if (status != GDPA_OK) {
         return tool_fail(tool, status);
     }
+    tool_catch_interrupts(); /* seconds at most, and a file that was begun is not left behind */
     selection.keys = tool_alloc((list.count + tool->args.word_count) * sizeof *selection.keys);
     int code = EXIT_SOME_FAILED;
     if (select_entries(tool, &list, &selection)) {
@@ -161,7 +162,7 @@ static int run_unpack(struct tool *tool)
         return tool_usage(tool, "unpack needs the name of a pack: FILE, or FILE@sha256:HEX");
     }
     if (tool_context(tool) == NULL) {
-        return tool_fail(tool, GDPA_E_MEMORY);
+        return tool_fail(tool, tool->ctx_status);
     }
     for (size_t i = 0; i < tool->args.word_count; i++) {
         gdpa_pack_report report = {.size = sizeof report};

@@ -101,7 +101,7 @@ static void subject_deinit(struct subject *subject)
 static int get_kernel(struct tool *tool, struct subject *subject)
 {
     gdpa_ctx *ctx = tool_context(tool);
-    gdpa_status status = ctx == NULL ? GDPA_E_MEMORY : gdpa_kernel_get(ctx, &subject->spec, &subject->kernel);
+    gdpa_status status = ctx == NULL ? tool->ctx_status : gdpa_kernel_get(ctx, &subject->spec, &subject->kernel);
     if (status == GDPA_E_NO_DRIVER && subject->spec.arch == 0) {
         tool_error(tool, "the spec names no architecture; --arch sm_90a, say, needs no GPU");
     }
@@ -114,7 +114,7 @@ static int get_artifact(struct tool *tool, struct subject *subject, gdpa_artifac
     bool needs_no_compiler = what == GDPA_ARTIFACT_SOURCE || what == GDPA_ARTIFACT_PLAN;
     if (!subject->by_spec) {
         gdpa_ctx *ctx = tool_context(tool);
-        status = ctx == NULL ? GDPA_E_MEMORY : tool_cache_artifact(ctx, subject->prefix, what, data, length);
+        status = ctx == NULL ? tool->ctx_status : tool_cache_artifact(ctx, subject->prefix, what, data, length);
     } else if (needs_no_compiler && subject->spec.arch != 0) {
         status = tool_generate(&subject->spec, what, data, length);
     } else {
@@ -366,7 +366,7 @@ static int show_cached_resources(struct tool *tool, const char *prefix)
     struct entry_list list;
     char why[512];
     gdpa_ctx *ctx = tool_context(tool);
-    gdpa_status status = ctx == NULL ? GDPA_E_MEMORY : entry_list_read(ctx, &list);
+    gdpa_status status = ctx == NULL ? tool->ctx_status : entry_list_read(ctx, &list);
     if (status != GDPA_OK) {
         return tool_fail(tool, status);
     }

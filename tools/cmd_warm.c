@@ -5,7 +5,6 @@
 #include "tools/bench_case.h"
 #include "tools/commands.h"
 #include "tools/compile_worker.h"
-#include "tools/entries.h"
 #include "tools/json.h"
 #include "tools/limits.h"
 #include "tools/matrix.h"
@@ -14,6 +13,7 @@
 #include "tools/specs.h"
 #include "tools/tool.h"
 #include "tools/vocabulary.h"
+#include "tools/warm_kept.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static const struct option_row options[] = {
      .letter = 'j',
      .kind = OPTION_INTEGER,
      .values = "N",
-     .doc = "compiles at a time; default: by processors and memory",
+     .doc = "compiles at a time; default: GDPAJIT_JOBS, or what fits",
      .lowest = 1,
      .highest = 1024},
     {.name = "dry-run",
@@ -59,7 +59,10 @@ static const struct option_row options[] = {
      .doc = "give up on a kernel after this time; default: never",
      .lowest = 0,
      .highest = 86400},
-    {.name = "pack", .kind = OPTION_TEXT, .values = "FILE", .doc = "write the kernels into a pack as well, see `pack`"},
+    {.name = "pack",
+     .kind = OPTION_TEXT,
+     .values = "FILE",
+     .doc = "write the kernels into a pack as well; ignores GDPAJIT_PACKS"},
     {.name = "progress",
      .kind = OPTION_CHOICE,
      .values = "auto|always|never",
@@ -200,6 +203,10 @@ static int collect_specs(struct warm *warm)
     }
     if (warm->list.count == 0 && warm->list.refused == 0) {
         return tool_usage(warm->tool, "warm needs a spec, --file, --trace, --preset, --matrix or --suite");
+    }
+    if (warm->list.left_out > 0) {
+        tool_note(warm->tool, "left out of the trace: %zu line%s, cut off or not a spec of this version",
+                  warm->list.left_out, warm->list.left_out == 1 ? "" : "s");
     }
     warm->failed = warm->list.refused;
     return EXIT_DONE;
@@ -427,23 +434,6 @@ static void print_summary(const struct warm *warm, size_t left)
     print_spills(warm);
 }
 
-/* Kernels that are compiled but not kept are of no use here. */
-static int check_cache(struct warm *warm)
-{
-    gdpa_cache_summary summary = {.size = sizeof summary};
-    gdpa_status status = gdpa_cache_describe(warm->ctx, &summary);
-    if (status != GDPA_OK) {
-        tool_fail(warm->tool, status);
-        return EXIT_CACHE_TROUBLE;
-    }
-    if (strcmp(summary.state, "read-write") != 0) {
-        tool_error(warm->tool, "kernels could not be kept: %s%s; --cache-dir chooses another folder",
-                   cache_is_usable(&summary) ? "the cache is " : "", summary.state);
-        return EXIT_CACHE_TROUBLE;
-    }
-    return EXIT_DONE;
-}
-
 /* Exactly the kernels of this run, cached ones too. */
 static int write_pack(struct warm *warm, const char *path)
 {
@@ -466,7 +456,7 @@ static int write_pack(struct warm *warm, const char *path)
 
 static int warm_all(struct warm *warm)
 {
-    int code = check_cache(warm);
+    int code = warm_check_cache(warm->tool, warm->ctx);
     if (code != EXIT_DONE) {
         return code;
     }
@@ -488,7 +478,8 @@ static int warm_all(struct warm *warm)
         return EXIT_SOME_FAILED;
     }
     const char *pack = args_text(&warm->tool->args, "pack", NULL);
-    code = check_cache(warm);
+    code = warm_check_cache(warm->tool, warm->ctx);
+    code = code == EXIT_DONE ? warm_check_kept(warm->tool, warm->ctx, warm->outcomes, warm->list.count) : code;
     return code == EXIT_DONE && pack != NULL ? write_pack(warm, pack) : code;
 }
 
@@ -543,6 +534,15 @@ static void warm_deinit(struct warm *warm)
     free(warm);
 }
 
+/* A variable that is not legal was refused with the context. */
+static int jobs_of(struct tool *tool)
+{
+    const char *variable = getenv("GDPAJIT_JOBS");
+    long jobs = variable != NULL ? strtol(variable, NULL, 10) : 0;
+    jobs = args_integer(&tool->args, "jobs", jobs);
+    return jobs > 0 ? (int)jobs : limits_default_jobs();
+}
+
 static int run(struct tool *tool)
 {
     struct warm *warm = tool_alloc(sizeof *warm);
@@ -552,18 +552,19 @@ static int run(struct tool *tool)
     warm->fail_on_spill = args_flag(&tool->args, "fail-on-spill");
     warm->timeout = args_number(&tool->args, "timeout", 0);
     spec_list_init(&warm->list);
+    if (args_text(&tool->args, "pack", NULL) != NULL) {
+        unsetenv(
+            "GDPAJIT_PACKS"); /* what is in another pack would not get into the cache, and from there into this one */
+    }
     int code = collect_specs(warm);
     if (code == EXIT_DONE && args_flag(&tool->args, "dry-run")) {
         code = dry_run(warm);
     } else if (code == EXIT_DONE && warm->list.count == 0) {
         code = EXIT_SOME_FAILED; /* every spec was refused, and said so */
     } else if (code == EXIT_DONE) {
-        warm->jobs = (int)args_integer(&tool->args, "jobs", 0);
-        if (warm->jobs == 0) {
-            warm->jobs = limits_default_jobs();
-        }
         warm->ctx = tool_context(tool);
-        code = warm->ctx == NULL ? tool_fail(tool, GDPA_E_MEMORY) : warm_all(warm);
+        warm->jobs = jobs_of(tool);
+        code = warm->ctx == NULL ? tool_fail(tool, tool->ctx_status) : warm_all(warm);
     }
     warm_deinit(warm);
     return code;

@@ -57,7 +57,7 @@ static int run(struct tool *tool)
         return tool_usage(tool, "%s", why);
     }
     if (tool_context(tool) == NULL) {
-        return tool_fail(tool, GDPA_E_MEMORY);
+        return tool_fail(tool, tool->ctx_status);
     }
     gdpa_status status = ask(tool, &spec, &text);
     int code = status == GDPA_OK ? EXIT_DONE : tool_fail(tool, status);

@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,9 @@
 #include <unistd.h>
 
 enum { TEXTS = 5 };
+
+#define INTERRUPT_GRACE 10.0 /* seconds that a kernel in work has after an interrupt */
+#define LOOK_MS 200          /* between looks for one */
 
 /* An answer as it goes through the pipe; texts follow in order, without their 0. Both ends are the same program. */
 struct wire {
@@ -57,13 +62,14 @@ void outcome_deinit(struct outcome *outcome)
  * The worker's side
  * ------------------------------------------------------------------------------------------------------------- */
 
-static void compile_here(gdpa_ctx *ctx, const char *text, struct outcome *outcome)
+static void compile_here(struct tool *tool, const char *text, struct outcome *outcome)
 {
+    gdpa_ctx *ctx = tool_context(tool);
     gdpa_spec spec = GDPA_SPEC_INIT;
     gdpa_kernel *kernel = NULL;
     gdpa_kernel_info info = {.size = sizeof info};
     memset(outcome, 0, sizeof *outcome);
-    outcome->status = ctx == NULL ? GDPA_E_MEMORY : gdpa_spec_parse(text, &spec);
+    outcome->status = ctx == NULL ? tool->ctx_status : gdpa_spec_parse(text, &spec);
     if (outcome->status == GDPA_OK) {
         outcome->status = gdpa_kernel_get(ctx, &spec, &kernel);
     }
@@ -128,6 +134,28 @@ static bool answer_write(int file, struct outcome *outcome)
     return good;
 }
 
+/* The parent may be killed: then nobody reads the answer, and a compile that never ends would stay for ever. */
+static atomic_bool at_work;
+
+static void *watch_parent(void *nothing)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = 0}; /* POLLHUP comes unasked */
+    while (poll(&input, 1, -1) <= 0 || (input.revents & (POLLHUP | POLLERR)) == 0) {
+    }
+    if (atomic_load(&at_work)) {
+        _exit(EXIT_INTERRUPTED);
+    }
+    return nothing;
+}
+
+static void parent_watch_begin(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, watch_parent, NULL) == 0) {
+        pthread_detach(thread);
+    }
+}
+
 int compile_worker_main(struct tool *tool)
 {
     char *line = NULL;
@@ -136,10 +164,14 @@ int compile_worker_main(struct tool *tool)
     const int answers = dup(STDOUT_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* what a library prints does not get between the answers */
     bool good = answers >= 0;
+    tool->is_worker = true;
+    parent_watch_begin();
     while (good && getline(&line, &capacity, stdin) > 0) {
         struct outcome outcome;
         line[strcspn(line, "\n")] = '\0';
-        compile_here(tool_context(tool), line, &outcome);
+        atomic_store(&at_work, true);
+        compile_here(tool, line, &outcome);
+        atomic_store(&at_work, false);
         good = answer_write(answers, &outcome);
         outcome_deinit(&outcome);
     }
@@ -238,18 +270,42 @@ void compile_crew_deinit(struct compile_crew *crew)
     pthread_mutex_destroy(&crew->lock);
 }
 
-enum answer_end { ANSWER_WHOLE, ANSWER_LATE, ANSWER_ENDED };
+enum answer_end { ANSWER_WHOLE, ANSWER_LATE, ANSWER_INTERRUPTED, ANSWER_ENDED };
 
-static enum answer_end bytes_read(int file, void *bytes, size_t size, double until)
+/* When an answer is not waited for any more. */
+struct patience {
+    double until;       /* 0: for ever */
+    double interrupted; /* when that was seen; 0: it was not */
+};
+
+static bool patience_ends(struct patience *patience, enum answer_end *end)
+{
+    const double now = clock_seconds();
+    if (patience->until > 0 && now >= patience->until) {
+        *end = ANSWER_LATE;
+        return true;
+    }
+    if (tool_interrupted() && patience->interrupted <= 0) {
+        patience->interrupted = now;
+    }
+    if (patience->interrupted > 0 && now >= patience->interrupted + INTERRUPT_GRACE) {
+        *end = ANSWER_INTERRUPTED;
+        return true;
+    }
+    return false;
+}
+
+static enum answer_end bytes_read(int file, void *bytes, size_t size, struct patience *patience)
 {
     size_t done = 0;
+    enum answer_end end = ANSWER_WHOLE;
     while (done < size) {
         struct pollfd ready = {.fd = file, .events = POLLIN};
-        const double left = until - clock_seconds();
-        if (until > 0 && left <= 0) {
-            return ANSWER_LATE;
+        if (patience_ends(patience, &end)) {
+            return end;
         }
-        const int wait_ms = until <= 0 || left > 3600 ? 3600000 : (int)(left * 1e3) + 1;
+        const double left = (patience->until - clock_seconds()) * 1e3;
+        const int wait_ms = patience->until > 0 && left < LOOK_MS ? (left > 0 ? (int)left + 1 : 0) : LOOK_MS;
         if (poll(&ready, 1, wait_ms) <= 0) {
             continue;
         }
@@ -262,11 +318,11 @@ static enum answer_end bytes_read(int file, void *bytes, size_t size, double unt
     return ANSWER_WHOLE;
 }
 
-static enum answer_end answer_read(int file, double until, struct outcome *outcome)
+static enum answer_end answer_read(int file, struct patience *patience, struct outcome *outcome)
 {
     struct wire wire;
     char **texts[TEXTS];
-    enum answer_end end = bytes_read(file, &wire, sizeof wire, until);
+    enum answer_end end = bytes_read(file, &wire, sizeof wire, patience);
     memset(outcome, 0, sizeof *outcome);
     if (end != ANSWER_WHOLE) {
         return end;
@@ -284,7 +340,7 @@ static enum answer_end answer_read(int file, double until, struct outcome *outco
     for (int i = 0; i < TEXTS && end == ANSWER_WHOLE; i++) {
         if (wire.lengths[i] > 0) {
             *texts[i] = tool_alloc(wire.lengths[i]);
-            end = bytes_read(file, *texts[i], wire.lengths[i] - 1, until);
+            end = bytes_read(file, *texts[i], wire.lengths[i] - 1, patience);
             (*texts[i])[wire.lengths[i] - 1] = '\0';
         }
     }
@@ -299,6 +355,11 @@ static void outcome_lost(enum answer_end end, int status, double timeout, struct
     if (end == ANSWER_LATE) {
         outcome->status = GDPA_E_TIMEOUT;
         outcome->error = tool_format("not compiled within %g s and given up; --timeout allows more", timeout);
+        return;
+    }
+    if (end == ANSWER_INTERRUPTED) {
+        outcome->status = GDPA_E_TIMEOUT;
+        outcome->error = tool_format("interrupted, and not compiled within %g s after that", INTERRUPT_GRACE);
         return;
     }
     outcome->status = GDPA_E_COMPILE;
@@ -335,18 +396,18 @@ void compile_crew_run(struct compile_crew *crew, const char *spec, double timeou
 {
     struct compile_worker *worker = worker_take(crew);
     if (worker == NULL) {
-        compile_here(crew->tool->ctx, spec, outcome);
+        compile_here(crew->tool, spec, outcome);
         return;
     }
     char *line = tool_format("%s\n", spec);
     const bool asked = write_all(worker->to, line, strlen(line));
     free(line);
-    const double until = timeout > 0 ? clock_seconds() + timeout : 0;
+    struct patience patience = {.until = timeout > 0 ? clock_seconds() + timeout : 0};
     memset(outcome, 0, sizeof *outcome);
-    const enum answer_end end = asked ? answer_read(worker->from, until, outcome) : ANSWER_ENDED;
+    const enum answer_end end = asked ? answer_read(worker->from, &patience, outcome) : ANSWER_ENDED;
     if (end == ANSWER_WHOLE) {
         worker_give(crew, worker);
     } else {
-        outcome_lost(end, worker_end(crew, worker, end == ANSWER_LATE), timeout, outcome);
+        outcome_lost(end, worker_end(crew, worker, end != ANSWER_ENDED), timeout, outcome);
     }
 }

@@ -341,13 +341,24 @@ bool spec_list_add_trace(struct spec_list *list, const char *path, const struct 
     size_t capacity = 0;
     ssize_t length = 0;
     bool good = true;
+    size_t taken = 0;
     while (good && (length = getline(&line, &capacity, file)) > 0) {
         gdpa_spec spec = GDPA_SPEC_INIT;
         const bool whole = line[length - 1] == '\n';
         line[strcspn(line, "\n")] = '\0';
         if (whole && gdpa_spec_parse(line, &spec) == GDPA_OK && gdpa_spec_check(&spec) == GDPA_OK) {
             good = spec_list_add(list, line, path, rules, why, why_size);
+            taken++;
+        } else {
+            list->left_out++;
         }
+    }
+    if (good && ferror(file)) {
+        snprintf(why, why_size, "cannot read %s: %s", path, strerror(errno));
+        good = false;
+    } else if (good && taken == 0) {
+        snprintf(why, why_size, "%s has no whole line with a spec: is it what GDPAJIT_TRACE wrote?", path);
+        good = false;
     }
     free(line);
     fclose(file);

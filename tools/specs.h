@@ -19,7 +19,8 @@ struct spec_list {
     size_t count, capacity;
     size_t *slots; /* hash table of the texts: index + 1, 0 is free */
     size_t slot_count;
-    size_t refused; /* combinations left out because gdpa_spec_check refuses them */
+    size_t refused;  /* combinations left out because gdpa_spec_check refuses them */
+    size_t left_out; /* lines of traces that are no whole specs */
 };
 
 /* How the specs of a list are completed and what becomes of those that are refused. */

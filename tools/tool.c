@@ -1,6 +1,9 @@
 /*
  * What every command shares; see tool.h.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* vasprintf */
+#endif
 #include "tools/tool.h"
 
 #include "tools/progress.h"
@@ -57,6 +60,21 @@ void tool_deinit(struct tool *tool)
     pthread_mutex_destroy(&tool->stderr_lock);
 }
 
+/* What a path or a word holds must not steer the terminal: control characters but the ends of lines as '?'. */
+__attribute__((format(printf, 1, 0))) static void print_harmlessly(const char *format, va_list arguments)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
+        return;
+    }
+    for (char *byte = text; *byte != '\0'; byte++) {
+        const bool control = ((unsigned char)*byte < 0x20 && *byte != '\n' && *byte != '\t') || *byte == 0x7f;
+        *byte = control ? '?' : *byte;
+    }
+    fputs(text, stderr);
+    free(text);
+}
+
 __attribute__((format(printf, 2, 0))) static void print_line(struct tool *tool, const char *format, va_list arguments)
 {
     pthread_mutex_lock(&tool->stderr_lock);
@@ -64,7 +82,7 @@ __attribute__((format(printf, 2, 0))) static void print_line(struct tool *tool, 
         progress_hide(tool->progress);
     }
     fputs("gdpa-jit: ", stderr);
-    vfprintf(stderr, format, arguments);
+    print_harmlessly(format, arguments);
     fputc('\n', stderr);
     pthread_mutex_unlock(&tool->stderr_lock);
 }
@@ -125,8 +143,11 @@ int tool_fail(struct tool *tool, gdpa_status status)
 
 static void on_log(gdpa_log_level level, const char *subsystem, const char *line, void *user)
 {
+    struct tool *tool = user;
     (void)level;
-    tool_error(user, "[%s] %s", subsystem, line);
+    if (!tool->is_worker || tool->ctx != NULL) {
+        tool_error(tool, "[%s] %s", subsystem, line);
+    }
 }
 
 gdpa_status tool_context_create(struct tool *tool, gdpa_mode mode, gdpa_ctx **ctx)
@@ -146,8 +167,10 @@ gdpa_status tool_context_create(struct tool *tool, gdpa_mode mode, gdpa_ctx **ct
 
 gdpa_ctx *tool_context(struct tool *tool)
 {
-    if (tool->ctx == NULL && tool_context_create(tool, GDPA_MODE_DEFAULT, &tool->ctx) != GDPA_OK) {
-        tool->ctx = NULL;
+    if (tool->ctx == NULL) {
+        gdpa_ctx *made = NULL;
+        tool->ctx_status = tool_context_create(tool, GDPA_MODE_DEFAULT, &made);
+        tool->ctx = made;
     }
     return tool->ctx;
 }

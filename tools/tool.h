@@ -19,6 +19,8 @@ struct tool {
     bool color;                  /* of stdout */
     bool left_behind;            /* threads still run inside the library: end without closing anything */
     gdpa_ctx *ctx;               /* made by tool_context */
+    gdpa_status ctx_status;      /* of that; for tool_fail */
+    bool is_worker;              /* of warm, which has said what there is to say about the settings */
     pthread_mutex_t stderr_lock; /* held while a line or the progress bar is written */
     struct progress *progress;   /* the bar on the screen, or NULL */
 };

@@ -89,6 +89,7 @@ static void names_are_counted_and_only_the_newest_three_are_kept(void **state)
         write_beside(fixture, "-wal", text);
         write_beside(fixture, ".damaged-by-hand", "not ours");
         assert_true(cache_identity_of(fixture->file, &damaged));
+        cache_aside_forget();
         assert_true(cache_file_set_aside(&folder, &damaged, name, why));
         assert_holds(fixture, name, "", text);
         const struct timespec pause = {0, 20000000}; /* the age of a file has the grain of the kernel's clock */

@@ -448,6 +448,60 @@ static void a_second_damage_is_given_up_and_said(void **state)
     cache_close(cache);
 }
 
+static void damage_again(struct fixture *fixture)
+{
+    (void)fixture_sql(fixture, "DROP TABLE kernel");
+}
+
+/* However many handles the process has, and whichever of them finds the second damage. */
+static void a_process_sets_aside_once_whatever_its_handles(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct cache_options options = fixture_options(fixture);
+    struct cache *first = open_filled(fixture, 3);
+    struct cache *second = cache_open(&options);
+    assert_int_equal(sample_get(second, 1, CODE_SIZE, NULL), CACHE_OK);
+    damage_again(fixture);
+    assert_int_equal(sample_get(first, 1, CODE_SIZE, NULL), CACHE_MISS);
+    assert_works(fixture, first);
+    assert_works(fixture, second); /* the file was replaced under it: that is no second damage */
+    assert_int_equal(count_names(fixture->dir, CACHE_FILE_NAME ".damaged-") > 0, 1);
+    const int aside = count_names(fixture->dir, CACHE_FILE_NAME ".damaged-");
+    cache_close(first);
+    damage_again(fixture);
+    struct cache *third = cache_open(&options);
+    assert_int_equal(sample_get(third, 1, CODE_SIZE, NULL), CACHE_UNUSABLE);
+    assert_non_null(strstr(cache_state(third), "cannot be set aside: this process has set one aside before"));
+    assert_int_not_equal(sample_get(second, 1, CODE_SIZE, NULL), CACHE_OK);
+    assert_int_equal(sample_put(second, 1, CODE_SIZE), CACHE_UNUSABLE);
+    assert_int_equal(count_names(fixture->dir, CACHE_FILE_NAME ".damaged-"), aside);
+    cache_close(second);
+    cache_close(third);
+    struct cache *of_the_next_process = fixture_open(fixture);
+    assert_works(fixture, of_the_next_process);
+    cache_close(of_the_next_process);
+}
+
+static int child_sets_aside(struct fixture *fixture)
+{
+    const struct cache_options options = fixture_options(fixture);
+    struct cache *cache = cache_open(&options);
+    CHECK(sample_put(cache, 1, CODE_SIZE) == CACHE_OK);
+    cache_close(cache);
+    return 0;
+}
+
+static void a_child_of_a_fork_is_another_process(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cache *cache = open_filled(fixture, 3);
+    damage_again(fixture);
+    assert_works(fixture, cache);
+    cache_close(cache);
+    damage_again(fixture);
+    assert_int_equal(in_child(child_sets_aside, fixture, false), 0);
+}
+
 static void damage_found_while_storing_does_not_lose_what_is_stored(void **state)
 {
     struct fixture *fixture = *state;
@@ -477,6 +531,8 @@ int main(void)
         WITH_FIXTURE(a_log_left_by_another_database_does_no_harm),
         WITH_FIXTURE(files_damaged_while_open_never_give_wrong_bytes),
         WITH_FIXTURE(a_second_damage_is_given_up_and_said),
+        WITH_FIXTURE(a_process_sets_aside_once_whatever_its_handles),
+        WITH_FIXTURE(a_child_of_a_fork_is_another_process),
         WITH_FIXTURE(damage_found_while_storing_does_not_lose_what_is_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

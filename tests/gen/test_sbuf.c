@@ -138,6 +138,18 @@ static void quoted_text_is_printable_and_short(void **state)
     sbuf_deinit(&buffer);
 }
 
+static void a_line_stays_one(void **state)
+{
+    (void)state;
+    struct sbuf buffer;
+    sbuf_init(&buffer, 100);
+    sbuf_add_line(&buffer, "a\nb\r\tc\033[1m\177 \303\244\001");
+    assert_string_equal(buffer.text, "a?b??c?[1m? \303\244?");
+    sbuf_add_line(&buffer, "");
+    assert_int_equal(buffer.length, 15);
+    sbuf_deinit(&buffer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +161,7 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_is_an_overflow),
         cmocka_unit_test(no_buffer_takes_every_append),
         cmocka_unit_test(quoted_text_is_printable_and_short),
+        cmocka_unit_test(a_line_stays_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

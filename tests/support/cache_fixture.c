@@ -100,6 +100,7 @@ struct cache_options fixture_options(struct fixture *fixture)
 struct cache *fixture_open(struct fixture *fixture)
 {
     struct cache_options options = fixture_options(fixture);
+    cache_aside_forget();
     struct cache *cache = cache_open(&options);
     assert_non_null(cache);
     return cache;

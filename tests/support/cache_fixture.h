@@ -56,6 +56,7 @@ void fixture_forget_folder(struct fixture *fixture);
 void fixture_log(int level, const char *line, void *user);
 /* Options with the folder and the log of the fixture. */
 struct cache_options fixture_options(struct fixture *fixture);
+/* As the first handle of a new process. */
 struct cache *fixture_open(struct fixture *fixture);
 void fixture_forget_log(struct fixture *fixture);
 void assert_logged(const struct fixture *fixture, const char *part);

@@ -32,6 +32,9 @@ struct fake_fill {
     long launches; /* that were queued before it */
 };
 
+/* What loading some code gives: 0, or a result of the driver. */
+typedef int (*fake_refuse)(const void *code);
+
 /* The exported object `fake_driver`. Any thread may call. */
 struct fake_driver {
     void (*reset)(void); /* as after loading, with the devices of the environment; loaded libraries stay */
@@ -50,9 +53,10 @@ struct fake_driver {
     void (*params_size)(size_t bytes);                 /* to copy at a launch; 0: none */
     bool (*launch_before)(struct fake_launch *launch); /* the last launch */
     bool (*last_fill)(struct fake_fill *fill);
-    void (*capture)(bool capturing); /* streams capture from now on: loading is refused but in the relaxed mode */
-    bool (*capture_poisoned)(void);  /* something was refused for that reason */
-    void (*device_reset)(void);      /* what was loaded is void from now on */
+    void (*capture)(bool capturing);  /* streams capture from now on: loading is refused but in the relaxed mode */
+    bool (*capture_poisoned)(void);   /* something was refused for that reason */
+    void (*device_reset)(void);       /* what was loaded is void from now on */
+    void (*refuse)(fake_refuse code); /* NULL: none */
 };
 
 #endif

@@ -57,6 +57,7 @@ static struct {
     size_t params_size;
     struct fake_launch last, before_last;
     long launches;
+    fake_refuse refuse;
     bool filled;
     struct fake_fill fill;
 } state;
