@@ -90,7 +90,8 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
     int64_t scores = score_stages * chunk_bytes(plan->block_m, plan->block_n);
     int64_t staging = spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
     int64_t barriers = BARRIERS + 3 * (plan->query_stages + OUTPUT_STAGES);
-    return keys + queries + scores + staging + MESSAGES * MESSAGE_BYTES + NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
+    int64_t words = (int64_t)MESSAGES * MESSAGE_BYTES + (int64_t)NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
+    return keys + queries + scores + staging + words;
 }
 
 static int64_t dq_smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
@@ -98,7 +99,7 @@ static int64_t dq_smem_bytes(const gdpa_spec *spec, const struct kernel_plan *pl
     int64_t rows = chunk_bytes(spec->head_dim, plan->dq_rows) + chunk_bytes(spec->head_dim_v, plan->dq_rows);
     int64_t keys = chunk_bytes(spec->head_dim, plan->dq_keys) + chunk_bytes(spec->head_dim_v, plan->dq_keys);
     int64_t barriers = DQ_BARRIERS + 6 * plan->dq_key_stages;
-    return rows + plan->dq_key_stages * keys + MESSAGES * DQ_MESSAGE_BYTES + barriers * BARRIER_BYTES;
+    return rows + plan->dq_key_stages * keys + (int64_t)MESSAGES * DQ_MESSAGE_BYTES + barriers * BARRIER_BYTES;
 }
 
 /* Of a consumer thread of the second kernel: dQ, scores and dP of 64 rows, of which dS takes the place. */

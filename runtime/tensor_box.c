@@ -27,7 +27,7 @@ static gdpa_status stride_too_large(const char *tensor, const struct dimension d
                                     const struct tensor_box *box)
 {
     int i = 0;
-    while (box->strides[i] < STRIDE_LIMIT) {
+    while (i < 2 && box->strides[i] < STRIDE_LIMIT) {
         i++;
     }
     FAIL(GDPA_E_ARGUMENT,

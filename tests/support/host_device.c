@@ -204,8 +204,8 @@ static void store_row(const struct target *target, int64_t b, int64_t row, int64
     if (fault == FAULT_SKIPPED_ROW && last) {
         return;
     }
-    int64_t first;
-    int64_t end;
+    int64_t first = 0;
+    int64_t end = 0;
     (target->of_keys ? reference_seeing : reference_visible)(&target->problem, &sequence, row, &first, &end);
     int64_t at = target_index(target, b, row, head);
     for (int64_t c = 0; c < target->dim; c++) {

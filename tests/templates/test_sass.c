@@ -353,7 +353,7 @@ static void slopes_run_under_the_products_of_gradients(void **state)
         const gdpa_spec *spec = &kernels[i].build.spec;
         const struct kernel_plan *plan = &kernels[i].build.plan;
         struct sass_loop loop = main_loop(&kernels[i]);
-        size_t steps = (size_t)((spec->head_dim + 15) / 16 + (spec->head_dim_v + 15) / 16 + plan->dq_keys / 16);
+        int32_t steps = (spec->head_dim + 15) / 16 + (spec->head_dim_v + 15) / 16 + plan->dq_keys / 16;
         assert_int_equal(sass_count(sass, loop.begin, loop.end, "HGMMA"), steps);
         assert_int_equal(sass_count(sass, loop.begin, loop.end, "LDL STL"), 0);
         size_t slices = (size_t)(plan->dq_keys / plan->slice_n);

@@ -119,27 +119,27 @@ static void it_is_the_root_of_the_sum_of_squares_over_visible_pairs(void **state
 }
 
 static const struct {
-    int32_t number;
     const char *name;
+    int32_t number;
     bool inexact;
 } activations[] = {
-    {GDPA_ACTIVATION_IDENTITY, "identity", false},
-    {GDPA_ACTIVATION_RELU, "relu", false},
-    {GDPA_ACTIVATION_RELU_SQUARE, "relu2", false},
-    {GDPA_ACTIVATION_LEAKY_RELU, "leaky_relu", false},
-    {GDPA_ACTIVATION_GELU, "gelu", true},
-    {GDPA_ACTIVATION_GELU_TANH, "gelu_tanh", true},
-    {GDPA_ACTIVATION_FAST_GELU, "fast_gelu", false},
-    {GDPA_ACTIVATION_FAST_GELU_BF16, "fast_gelu_bf16", false},
-    {GDPA_ACTIVATION_SILU, "silu", true},
-    {GDPA_ACTIVATION_FAST_SILU, "fast_silu", false},
-    {GDPA_ACTIVATION_HARDSWISH, "hardswish", false},
-    {GDPA_ACTIVATION_SIGMOID, "sigmoid", true},
-    {GDPA_ACTIVATION_TANH, "tanh", true},
-    {GDPA_ACTIVATION_SOFTPLUS, "softplus", true},
-    {GDPA_ACTIVATION_ELU, "elu", true},
-    {GDPA_ACTIVATION_EXP, "exp", false},
-    {GDPA_ACTIVATION_SQUARE, "square", false},
+    {"identity", GDPA_ACTIVATION_IDENTITY, false},
+    {"relu", GDPA_ACTIVATION_RELU, false},
+    {"relu2", GDPA_ACTIVATION_RELU_SQUARE, false},
+    {"leaky_relu", GDPA_ACTIVATION_LEAKY_RELU, false},
+    {"gelu", GDPA_ACTIVATION_GELU, true},
+    {"gelu_tanh", GDPA_ACTIVATION_GELU_TANH, true},
+    {"fast_gelu", GDPA_ACTIVATION_FAST_GELU, false},
+    {"fast_gelu_bf16", GDPA_ACTIVATION_FAST_GELU_BF16, false},
+    {"silu", GDPA_ACTIVATION_SILU, true},
+    {"fast_silu", GDPA_ACTIVATION_FAST_SILU, false},
+    {"hardswish", GDPA_ACTIVATION_HARDSWISH, false},
+    {"sigmoid", GDPA_ACTIVATION_SIGMOID, true},
+    {"tanh", GDPA_ACTIVATION_TANH, true},
+    {"softplus", GDPA_ACTIVATION_SOFTPLUS, true},
+    {"elu", GDPA_ACTIVATION_ELU, true},
+    {"exp", GDPA_ACTIVATION_EXP, false},
+    {"square", GDPA_ACTIVATION_SQUARE, false},
 };
 
 static void activations_that_stay_right_where_they_are_small_get_nothing(void **state)
