@@ -25,7 +25,8 @@
 
 enum { TOTAL_LIMIT_S = 58, RECORD_MARK = 1 };
 
-struct probe_calls cu;
+static struct probe_calls loaded;
+struct probe_calls *const calls = &loaded;
 struct probe_shared *shared;
 const char *nvrtc_path, *driver_path;
 
@@ -100,9 +101,9 @@ void answer(const char *probe, const char *key, const char *format, ...)
 bool driver_load(void)
 {
     void *handle = dlopen(driver_path != NULL ? driver_path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-#define LOAD(name, symbol, parameters) *(void **)&cu.name = handle == NULL ? NULL : dlsym(handle, #symbol);
+#define LOAD(name, symbol, parameters) *(void **)&calls->name = handle == NULL ? NULL : dlsym(handle, #symbol);
     PROBE_DRIVER(LOAD)
-    if (cu.init == NULL || cu.library_load == NULL || cu.launch_ex == NULL) {
+    if (calls->init == NULL || calls->library_load == NULL || calls->launch_ex == NULL) {
         if (shared->silent) {
             return false;
         }
@@ -129,7 +130,7 @@ bool nvrtc_load(void)
     void *handle = nvrtc_open_any();
     PROBE_NVRTC(LOAD)
 #undef LOAD
-    if (cu.compile == NULL || cu.cubin == NULL) {
+    if (calls->compile == NULL || calls->cubin == NULL) {
         answer("nvrtc", "load", "no usable NVRTC: %s", handle == NULL ? dlerror() : "functions are missing");
         return false;
     }
@@ -140,7 +141,7 @@ const char *result_name(int result)
 {
     static char unknown[32];
     const char *name = NULL;
-    if (cu.error_name != NULL && cu.error_name(result, &name) == 0 && name != NULL) {
+    if (calls->error_name != NULL && calls->error_name(result, &name) == 0 && name != NULL) {
         return name;
     }
     snprintf(unknown, sizeof unknown, "error %d", result);
@@ -153,11 +154,11 @@ bool device_open(const char *probe, void **stream)
     if (shared->capability == 0) {
         return false; /* said once */
     }
-    int device = 0, result = driver_load() ? cu.init(0) : -1;
-    result = result == 0 ? cu.device_get(&device, 0) : result;
-    result = result == 0 ? cu.context_retain(&context, device) : result;
-    result = result == 0 ? cu.context_set(context) : result;
-    result = result == 0 ? cu.stream_create(stream, 1) : result; /* non-blocking */
+    int device = 0, result = driver_load() ? calls->init(0) : -1;
+    result = result == 0 ? calls->device_get(&device, 0) : result;
+    result = result == 0 ? calls->context_retain(&context, device) : result;
+    result = result == 0 ? calls->context_set(context) : result;
+    result = result == 0 ? calls->stream_create(stream, 1) : result; /* non-blocking */
     if (result != 0) {
         answer(probe, "device", "cannot be opened: %s", result_name(result));
     }
@@ -171,24 +172,24 @@ char *compile_cubin(const char *source, const char *arch, const char *more, size
     char *cubin = NULL;
     snprintf(arch_option, sizeof arch_option, "-arch=%s", arch);
     const char *const options[] = {arch_option, "--std=c++17", "-default-device", more};
-    if (cu.create(&program, source, "probe.cu", 0, NULL, NULL) != 0) {
+    if (calls->create(&program, source, "probe.cu", 0, NULL, NULL) != 0) {
         return NULL;
     }
-    if (cu.compile(program, more == NULL ? 3 : 4, options) == 0 && cu.cubin_size(program, size) == 0 && *size > 0) {
+    if (calls->compile(program, more == NULL ? 3 : 4, options) == 0 && calls->cubin_size(program, size) == 0 && *size > 0) {
         cubin = malloc(*size);
-        if (cubin != NULL && cu.cubin(program, cubin) != 0) {
+        if (cubin != NULL && calls->cubin(program, cubin) != 0) {
             free(cubin);
             cubin = NULL;
         }
     }
-    cu.destroy(&program);
+    calls->destroy(&program);
     return cubin;
 }
 
 int code_load(const void *code, void **library, void **kernel)
 {
-    const int result = cu.library_load(library, code, NULL, NULL, 0, NULL, NULL, 0);
-    return result != 0 ? result : cu.library_kernel(kernel, *library, "k");
+    const int result = calls->library_load(library, code, NULL, NULL, 0, NULL, NULL, 0);
+    return result != 0 ? result : calls->library_kernel(kernel, *library, "k");
 }
 
 /* ---------------------------------------------------------------------------------------------------------------

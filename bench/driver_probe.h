@@ -78,7 +78,7 @@ struct probe_shared {
     char doing[128]; /* in the middle of what a child is */
 };
 
-extern struct probe_calls cu;
+extern struct probe_calls *const calls;
 extern struct probe_shared *shared;
 extern const char *nvrtc_path, *driver_path; /* of the command line, or NULL */
 

@@ -36,15 +36,15 @@ static char *source_of(int steps)
 static int capability_read(void)
 {
     int device = 0, major = 0, minor = 0;
-    if (!driver_load() || cu.init(0) != 0 || cu.device_get(&device, 0) != 0) {
+    if (!driver_load() || calls->init(0) != 0 || calls->device_get(&device, 0) != 0) {
         return 0;
     }
-    cu.device_attribute(&major, COMPUTE_MAJOR, device);
-    cu.device_attribute(&minor, COMPUTE_MINOR, device);
+    calls->device_attribute(&major, COMPUTE_MAJOR, device);
+    calls->device_attribute(&minor, COMPUTE_MINOR, device);
     char name[128] = "";
     int version = 0;
-    cu.device_name(name, sizeof name, device);
-    cu.version(&version);
+    calls->device_name(name, sizeof name, device);
+    calls->version(&version);
     answer("machine", "device", "%s, compute capability %d.%d", name, major, minor);
     answer("machine", "driver", "CUDA %d.%d", version / 1000, version % 1000 / 10);
     return major * 10 + minor;
@@ -74,7 +74,7 @@ void probe_compile(void)
     if (!nvrtc_load()) {
         return;
     }
-    cu.nvrtc_version(&major, &minor);
+    calls->nvrtc_version(&major, &minor);
     answer("machine", "nvrtc", "%d.%d", major, minor);
     snprintf(own, sizeof own, "sm_%d%s", capability, capability >= 90 ? "a" : "");
     snprintf(plain, sizeof plain, "sm_%d", capability);
@@ -109,13 +109,13 @@ static int load_all(const void *code)
     void *library = NULL, *kernel = NULL, *function = NULL;
     int result = code_load(code, &library, &kernel);
     if (result == 0) {
-        result = cu.kernel_function(&function, kernel);
+        result = calls->kernel_function(&function, kernel);
     }
-    if (result == 0 && cu.function_load != NULL) {
-        result = cu.function_load(function);
+    if (result == 0 && calls->function_load != NULL) {
+        result = calls->function_load(function);
     }
     if (library != NULL) {
-        cu.library_unload(library);
+        calls->library_unload(library);
     }
     return result;
 }
@@ -200,12 +200,12 @@ static bool load_timed(const void *code, int round, struct load_times *times, vo
 {
     void *kernel = NULL, *function = NULL;
     const double start = seconds_now();
-    bool good = cu.library_load(library, code, NULL, NULL, 0, NULL, NULL, 0) == 0;
+    bool good = calls->library_load(library, code, NULL, NULL, 0, NULL, NULL, 0) == 0;
     const double loaded = seconds_now();
-    good = good && cu.library_kernel(&kernel, *library, "k") == 0;
+    good = good && calls->library_kernel(&kernel, *library, "k") == 0;
     const double found = seconds_now();
-    good = good && cu.kernel_function(&function, kernel) == 0 &&
-           (cu.function_load == NULL || cu.function_load(function) == 0);
+    good = good && calls->kernel_function(&function, kernel) == 0 &&
+           (calls->function_load == NULL || calls->function_load(function) == 0);
     times->load[round] = loaded - start;
     times->find[round] = found - loaded;
     times->function[round] = seconds_now() - found;
@@ -218,12 +218,12 @@ static void load_cost(const struct probe_code *code)
     void *libraries[LOADS] = {NULL};
     size_t before = 0, after = 0, total = 0;
     char key[64];
-    cu.memory_info(&before, &total);
+    calls->memory_info(&before, &total);
     bool good = true;
     for (int i = 0; i < LOADS && good; i++) {
         good = load_timed(code->bytes, i, &times, &libraries[i]);
     }
-    cu.memory_info(&after, &total);
+    calls->memory_info(&after, &total);
     snprintf(key, sizeof key, "code of %zu bytes", code->size);
     if (good) {
         answer("load_cost", key, "load %.1f us, find %.1f us, function %.1f us, %.1f KiB of device memory each",
@@ -232,7 +232,7 @@ static void load_cost(const struct probe_code *code)
     }
     for (int i = 0; i < LOADS; i++) {
         if (libraries[i] != NULL) {
-            cu.library_unload(libraries[i]);
+            calls->library_unload(libraries[i]);
         }
     }
 }
@@ -288,7 +288,7 @@ static int init_after_fork(void)
 {
     const pid_t child = fork();
     if (child == 0) {
-        _exit(driver_load() ? cu.init(0) & 0x7f : 0x7f);
+        _exit(driver_load() ? calls->init(0) & 0x7f : 0x7f);
     }
     int status = 0;
     waitpid(child, &status, 0);

@@ -50,12 +50,12 @@ static struct config config_on(void *stream)
 
 static int launch_ex(struct config *config, void *handle)
 {
-    return cu.launch_ex(config, handle, small_parameters, NULL);
+    return calls->launch_ex(config, handle, small_parameters, NULL);
 }
 
 static int launch_plain(struct config *config, void *handle)
 {
-    return cu.launch(handle, 1, 1, 1, 32, 1, 1, 0, config->stream, small_parameters, NULL);
+    return calls->launch(handle, 1, 1, 1, 32, 1, 1, 0, config->stream, small_parameters, NULL);
 }
 
 /* The host's time for a call, with room in the queue. */
@@ -73,7 +73,7 @@ static void launch_time(const char *key, int (*launch)(struct config *, void *),
             }
         }
         values[i] = (seconds_now() - start) * 1e9 / BATCH;
-        cu.stream_sync(config->stream);
+        calls->stream_sync(config->stream);
     }
     answer("launch_cost", key, "%.0f ns", median_of(values, BATCHES));
 }
@@ -85,13 +85,13 @@ static void encode_time(void)
     const uint32_t box[] = {64, 128, 1, 1}, steps[] = {1, 1, 1, 1};
     double values[BATCHES];
     uint64_t memory = 0;
-    if (cu.tensor_map == NULL || cu.memory_alloc(&memory, 1 << 26) != 0) {
+    if (calls->tensor_map == NULL || calls->memory_alloc(&memory, 1 << 26) != 0) {
         return;
     }
     for (int i = 0; i < BATCHES; i++) {
         const double start = seconds_now();
         for (int j = 0; j < BATCH; j++) {
-            if (cu.tensor_map(map, 9, 4, (void *)(uintptr_t)memory, extents, strides, box, steps, 0, 3, 3, 0) != 0) {
+            if (calls->tensor_map(map, 9, 4, (void *)(uintptr_t)memory, extents, strides, box, steps, 0, 3, 3, 0) != 0) {
                 return;
             }
         }
@@ -105,7 +105,7 @@ void probe_launch_cost(void)
     void *stream = NULL, *library = NULL, *kernel = NULL, *function = NULL;
     if (!device_open("launch_cost", &stream) || shared->code[CODE_SMALL].size == 0 ||
         code_load(shared->code[CODE_SMALL].bytes, &library, &kernel) != 0 ||
-        cu.kernel_function(&function, kernel) != 0) {
+        calls->kernel_function(&function, kernel) != 0) {
         return;
     }
     struct config plain = config_on(stream), attributed = config_on(stream);
@@ -140,17 +140,17 @@ static void load_in_capture(bool swapped, bool early, void *stream, struct captu
     void *library = NULL, *kernel = NULL, *function = NULL;
     int mode = CAPTURE_RELAXED;
     if (swapped) {
-        cu.capture_mode(&mode);
+        calls->capture_mode(&mode);
     }
     results->load = code_load(shared->code[CODE_SMALL].bytes, &library, &kernel);
     if (results->load == 0) {
-        results->attribute = cu.kernel_set(MAX_DYNAMIC_SHARED, 65536, kernel, 0);
+        results->attribute = calls->kernel_set(MAX_DYNAMIC_SHARED, 65536, kernel, 0);
     }
-    if (results->load == 0 && early && cu.kernel_function(&function, kernel) == 0 && cu.function_load != NULL) {
-        results->function = cu.function_load(function);
+    if (results->load == 0 && early && calls->kernel_function(&function, kernel) == 0 && calls->function_load != NULL) {
+        results->function = calls->function_load(function);
     }
     if (swapped) {
-        cu.capture_mode(&mode);
+        calls->capture_mode(&mode);
     }
     struct config config = config_on(stream);
     results->launch = results->load == 0 ? launch_ex(&config, kernel) : -1;
@@ -164,13 +164,13 @@ static void capture_once(int capture, bool swapped, bool early, void *stream)
     snprintf(key, sizeof key, "%s%s%s", mode_text(capture), swapped ? ", thread relaxed" : "",
              early ? ", loaded early" : "");
     snprintf(shared->doing, sizeof shared->doing, "%s", key);
-    const int begin = cu.capture_begin(stream, capture);
+    const int begin = calls->capture_begin(stream, capture);
     if (begin != 0) {
         answer("capture", key, "cannot begin: %s", result_name(begin));
         return;
     }
     load_in_capture(swapped, early, stream, &results);
-    results.end = cu.capture_end(stream, &graph);
+    results.end = calls->capture_end(stream, &graph);
     answer("capture", key, "load %d, attribute %d, function %d, launch %d, end of capture %d: %s", results.load,
            results.attribute, results.function, results.launch, results.end,
            results.end == 0 && results.launch == 0 ? "works" : result_name(results.end));
@@ -197,7 +197,7 @@ static int launch_and_wait(void *kernel, void *stream)
 {
     struct config config = config_on(stream);
     const int result = launch_ex(&config, kernel);
-    return result != 0 ? result : cu.stream_sync(stream);
+    return result != 0 ? result : calls->stream_sync(stream);
 }
 
 static void step(const char *key, int result)
@@ -213,36 +213,36 @@ void probe_reset(void)
         return;
     }
     step("launch before", launch_and_wait(kernel, stream));
-    step("cuDevicePrimaryCtxReset", cu.context_reset(0));
+    step("cuDevicePrimaryCtxReset", calls->context_reset(0));
     snprintf(shared->doing, sizeof shared->doing, "launch on the old stream");
     struct config config = config_on(NULL);
     step("launch, NULL stream, old context", launch_ex(&config, kernel));
-    step("retain the context again", cu.context_retain(&context, 0));
-    step("make it current", cu.context_set(context));
-    step("a new stream", cu.stream_create(&stream, 1));
+    step("retain the context again", calls->context_retain(&context, 0));
+    step("make it current", calls->context_set(context));
+    step("a new stream", calls->stream_create(&stream, 1));
     snprintf(shared->doing, sizeof shared->doing, "launch of the old kernel in the new context");
     step("launch of the old CUkernel", launch_and_wait(kernel, stream));
     void *again = NULL, *second = NULL;
     step("load the code once more", code_load(shared->code[CODE_SMALL].bytes, &again, &second));
     step("launch of that", second == NULL ? -1 : launch_and_wait(second, stream));
     snprintf(shared->doing, sizeof shared->doing, "unload of the old library");
-    step("unload of the old library", cu.library_unload(library));
+    step("unload of the old library", calls->library_unload(library));
 }
 
 static int second_device_open(void **stream)
 {
     void *context = NULL;
-    int device = 0, result = cu.device_get(&device, 1);
-    result = result == 0 ? cu.context_retain(&context, device) : result;
-    result = result == 0 ? cu.context_set(context) : result;
-    return result == 0 ? cu.stream_create(stream, 1) : result;
+    int device = 0, result = calls->device_get(&device, 1);
+    result = result == 0 ? calls->context_retain(&context, device) : result;
+    result = result == 0 ? calls->context_set(context) : result;
+    return result == 0 ? calls->stream_create(stream, 1) : result;
 }
 
 void probe_second_device(void)
 {
     void *stream = NULL, *other = NULL, *library = NULL, *kernel = NULL;
     int count = 0;
-    if (!device_open("second_device", &stream) || shared->code[CODE_SMALL].size == 0 || cu.device_count(&count) != 0 ||
+    if (!device_open("second_device", &stream) || shared->code[CODE_SMALL].size == 0 || calls->device_count(&count) != 0 ||
         code_load(shared->code[CODE_SMALL].bytes, &library, &kernel) != 0) {
         return;
     }
@@ -267,8 +267,8 @@ static double run_time(const void *code, void *stream)
     void *library = NULL, *kernel = NULL, *begin = NULL, *end = NULL;
     uint64_t memory = 0;
     float milliseconds = 0;
-    if (code_load(code, &library, &kernel) != 0 || cu.memory_alloc(&memory, 4096) != 0 ||
-        cu.event_create(&begin, 0) != 0 || cu.event_create(&end, 0) != 0) {
+    if (code_load(code, &library, &kernel) != 0 || calls->memory_alloc(&memory, 4096) != 0 ||
+        calls->event_create(&begin, 0) != 0 || calls->event_create(&end, 0) != 0) {
         return -1;
     }
     void *parameters[] = {&memory, &negative};
@@ -276,14 +276,14 @@ static double run_time(const void *code, void *stream)
     config.grid[0] = 100000;
     config.block[0] = 256;
     for (int i = 0; i < 2; i++) { /* the first warms up */
-        cu.event_record(begin, stream);
+        calls->event_record(begin, stream);
         for (int j = 0; j < 10; j++) {
-            cu.launch_ex(&config, kernel, parameters, NULL);
+            calls->launch_ex(&config, kernel, parameters, NULL);
         }
-        cu.event_record(end, stream);
-        cu.event_sync(end);
+        calls->event_record(end, stream);
+        calls->event_sync(end);
     }
-    return cu.event_elapsed(&milliseconds, begin, end) == 0 ? (double)milliseconds / 10 : -1;
+    return calls->event_elapsed(&milliseconds, begin, end) == 0 ? (double)milliseconds / 10 : -1;
 }
 
 void probe_arch_suffix(void)

@@ -248,7 +248,7 @@ static bool is_word_character(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether the placeholder ends there, or with the suffix of the second kernel. */
+/* Whether the word gdpa_kernel_entry ends there, or with the suffix of the second kernel. */
 static bool is_entry_end(const char *after)
 {
     const size_t suffix = strlen(SECOND_ENTRY_SUFFIX);

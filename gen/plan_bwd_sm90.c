@@ -60,22 +60,6 @@ enum {
     DQ_FEW_REGISTERS = 144, /* of a consumer, as counted here */
 };
 
-static const int32_t widths[] = {
-#define WGMMA_WIDTH(columns) columns,
-#include "gen/wgmma_widths.def"
-#undef WGMMA_WIDTH
-};
-
-static int32_t width_for(int32_t columns)
-{
-    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); ++i) {
-        if (widths[i] >= columns) {
-            return widths[i];
-        }
-    }
-    return 0;
-}
-
 static int64_t chunk_bytes(int32_t columns, int32_t rows)
 {
     return (int64_t)((columns + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS) * rows * CHUNK_ROW_BYTES;
@@ -116,11 +100,6 @@ static int32_t registers(const gdpa_spec *spec, const struct kernel_plan *plan)
            plan->block_m / 4 + OTHER_REGISTERS;
 }
 
-static bool is_width(int32_t columns)
-{
-    return columns > 0 && width_for(columns) == columns;
-}
-
 static int32_t step_rows(const gdpa_spec *spec)
 {
     return spec->head_dim <= CHUNK_COLUMNS && spec->head_dim_v <= CHUNK_COLUMNS ? NARROW_STEP_ROWS : STEP_ROWS;
@@ -133,9 +112,9 @@ static int32_t step_rows(const gdpa_spec *spec)
 static int32_t share_for(const gdpa_spec *spec)
 {
     if (step_rows(spec) == NARROW_STEP_ROWS) {
-        return width_for(spec->head_dim);
+        return plan_wgmma_width(spec->head_dim);
     }
-    return spec->head_dim > CHUNK_COLUMNS ? CHUNK_COLUMNS : width_for((spec->head_dim + 1) / 2);
+    return spec->head_dim > CHUNK_COLUMNS ? CHUNK_COLUMNS : plan_wgmma_width((spec->head_dim + 1) / 2);
 }
 
 static gdpa_status check_dq(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
@@ -148,7 +127,7 @@ static gdpa_status check_dq(const gdpa_spec *spec, const struct kernel_plan *pla
             "dq_rows of the plan is %d and dq_threads %d; each of 1 to 3 warpgroups owns 64 rows, and one copies",
             plan->dq_rows, plan->dq_threads);
     }
-    if (!is_width(plan->dq_keys) || plan->dq_keys % plan->slice_n != 0) {
+    if (!plan_is_wgmma_width(plan->dq_keys) || plan->dq_keys % plan->slice_n != 0) {
         return fail(why, GDPA_E_ARGUMENT,
                     "dq_keys of the plan is %d; legal are widths of wgmma that slice_n %d divides", plan->dq_keys,
                     plan->slice_n);
@@ -178,8 +157,9 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
     if (plan->query_stages < 2 || plan->query_stages > 3) {
         return fail(why, GDPA_E_ARGUMENT, "query_stages of the plan is %d; legal are 2 and 3", plan->query_stages);
     }
-    if (!is_width(plan->depth_columns) || plan->depth_columns < spec->head_dim || !is_width(plan->value_columns) ||
-        plan->value_columns < spec->head_dim_v || plan->share_columns != share_for(spec)) {
+    if (!plan_is_wgmma_width(plan->depth_columns) || plan->depth_columns < spec->head_dim ||
+        !plan_is_wgmma_width(plan->value_columns) || plan->value_columns < spec->head_dim_v ||
+        plan->share_columns != share_for(spec)) {
         return fail(why, GDPA_E_ARGUMENT,
                     "depth_columns %d, value_columns %d or share_columns %d of the plan is no width of wgmma that "
                     "covers head_dim %d, head_dim_v %d or half of head_dim",
@@ -240,8 +220,8 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->min_blocks = 1;
     plan->stages = OUTPUT_STAGES;
-    plan->depth_columns = width_for(spec->head_dim);
-    plan->value_columns = width_for(spec->head_dim_v);
+    plan->depth_columns = plan_wgmma_width(spec->head_dim);
+    plan->value_columns = plan_wgmma_width(spec->head_dim_v);
     plan->share_columns = share_for(spec);
     bool few = registers(spec, plan) <= FEW_REGISTERS;
     plan->producer_registers = few ? PRODUCER_REGISTERS : FEWEST_PRODUCER_REGISTERS;

@@ -34,6 +34,10 @@ void plan_choose_second(const gdpa_spec *spec, struct kernel_plan *plan, const s
                         struct sbuf *reasons);
 gdpa_status plan_check_second(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why);
 
+/* The narrowest width of wgmma that holds so many columns, 0 when there is none; and whether they are one (plan_sm90.c). */
+int32_t plan_wgmma_width(int32_t columns);
+bool plan_is_wgmma_width(int32_t columns);
+
 /* Shared memory that each resident block costs beyond what it asks for, on every arch of the table. */
 enum { SMEM_RESERVED_BYTES = 1024 };
 

@@ -37,7 +37,7 @@ static const int32_t widths[] = {
 #undef WGMMA_WIDTH
 };
 
-static int32_t width_for(int32_t columns)
+int32_t plan_wgmma_width(int32_t columns)
 {
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); ++i) {
         if (widths[i] >= columns) {
@@ -47,9 +47,9 @@ static int32_t width_for(int32_t columns)
     return 0;
 }
 
-static bool is_width(int32_t columns)
+bool plan_is_wgmma_width(int32_t columns)
 {
-    return columns > 0 && width_for(columns) == columns;
+    return columns > 0 && plan_wgmma_width(columns) == columns;
 }
 
 static int32_t chunks(int32_t columns)
@@ -114,7 +114,8 @@ static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, 
         return fail(why, GDPA_E_ARGUMENT, "the plan has %d stages and %d query_stages; legal are 2 to %d and 1 or 2",
                     plan->stages, plan->query_stages, MOST_STAGES);
     }
-    if (!is_width(plan->block_n) || !is_width(plan->value_columns) || plan->value_columns < spec->head_dim_v) {
+    if (!plan_is_wgmma_width(plan->block_n) || !plan_is_wgmma_width(plan->value_columns) ||
+        plan->value_columns < spec->head_dim_v) {
         return fail(why, GDPA_E_ARGUMENT,
                     "block_n %d or value_columns %d of the plan is no width of wgmma that covers head_dim_v %d",
                     plan->block_n, plan->value_columns, spec->head_dim_v);
@@ -188,7 +189,7 @@ static const char *refusal(const gdpa_spec *spec)
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch = arch_find(spec->arch);
-    plan->value_columns = width_for(spec->head_dim_v);
+    plan->value_columns = plan_wgmma_width(spec->head_dim_v);
     plan->min_blocks = 1;
     for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); ++i) {
         plan->block_m = ladder[i].consumers * WARPGROUP_ROWS;
