@@ -259,12 +259,18 @@ static void cache_line(int level, const char *line, void *user)
     log_write(&ctx->log, (gdpa_log_level)level, LOG_CACHE, "%s", line);
 }
 
-/* A folder that somebody named is used; the one that nobody named only where that is wise. */
-static const char *cache_folder(gdpa_ctx *ctx)
+/* A folder that somebody named is used; the one that nobody named only where that is wise. Holds open_lock. */
+static void cache_place(gdpa_ctx *ctx)
 {
-    if (strcmp(ctx->cache_dir.origin, "default") == 0) {
+    if (!ctx->cache_placed && ctx->cache_dir.value != NULL && strcmp(ctx->cache_dir.origin, "default") == 0) {
         ctx->cache_local = cache_place_local(ctx->cache_dir.value, &ctx->env, &ctx->allocator);
     }
+    ctx->cache_placed = true;
+}
+
+static const char *cache_folder(gdpa_ctx *ctx)
+{
+    cache_place(ctx);
     if (ctx->cache_local == NULL) {
         return ctx->cache_dir.value;
     }
@@ -303,12 +309,15 @@ struct cache *context_cache(gdpa_ctx *ctx)
     return ctx->cache;
 }
 
+/* The packs that are named, and those in the user's folder where that is on a network, and so holds no cache. */
 static gdpa_status packs_begin(gdpa_ctx *ctx, struct sbuf *text)
 {
-    if (ctx->mode == GDPA_MODE_OFF || ctx->packs.value == NULL) {
+    if (ctx->mode == GDPA_MODE_OFF) {
         return GDPA_OK;
     }
-    const gdpa_status status = packs_open(ctx->packs.value, cache_line, ctx, &ctx->packs_open, text);
+    cache_place(ctx);
+    const char *folder = ctx->cache_local != NULL ? ctx->cache_dir.value : NULL;
+    const gdpa_status status = packs_open(ctx->packs.value, folder, cache_line, ctx, &ctx->packs_open, text);
     if (status != GDPA_OK) {
         log_write(&ctx->log, GDPA_LOG_WARN, LOG_CACHE, "packs (%s) are not used from here on: %s", ctx->packs.origin,
                   text->text);

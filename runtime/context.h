@@ -43,7 +43,8 @@ struct gdpa_ctx {
     atomic_int references; /* 1 for the caller, 1 for every kernel that somebody holds */
     int mode;              /* gdpa_mode, never DEFAULT */
     const char *mode_origin;
-    char *cache_local; /* the folder in place of cache_dir, set when the cache is opened; NULL: that itself */
+    char *cache_local; /* the folder in place of cache_dir; NULL: that itself, or cache_placed is not set */
+    bool cache_placed; /* when packs or cache are opened */
     int capture;       /* gdpa_capture, never DEFAULT */
     int jobs;          /* compiles at a time, at least 1 */
     struct setting cache_dir, nvrtc_path, driver_path, packs, trace_path;

@@ -102,24 +102,30 @@ static char *name_end(char *name)
     return colon;
 }
 
-gdpa_status packs_open(const char *names, void (*log)(int level, const char *line, void *user), void *log_user,
-                       struct packs *packs, struct sbuf *why)
+static gdpa_status names_add(const struct opening_packs *opening, const char *names)
 {
-    const struct opening_packs opening = {.packs = packs, .log = log, .log_user = log_user, .why = why};
     char *copy = strdup(names);
-    gdpa_status status = copy != NULL ? GDPA_OK : fail(why, GDPA_E_MEMORY, "no memory for the list of packs");
-    packs->list = NULL;
-    packs->count = 0;
+    gdpa_status status = copy != NULL ? GDPA_OK : fail(opening->why, GDPA_E_MEMORY, "no memory for the list of packs");
     for (char *name = copy; status == GDPA_OK && name != NULL;) {
         char *end = name_end(name);
         if (end != NULL) {
             *end = '\0';
         }
-        status = name_add(&opening, name);
+        status = name_add(opening, name);
         name = end != NULL ? end + 1 : NULL;
     }
     free(copy);
     return status;
+}
+
+gdpa_status packs_open(const char *names, const char *folder, void (*log)(int level, const char *line, void *user),
+                       void *log_user, struct packs *packs, struct sbuf *why)
+{
+    const struct opening_packs opening = {.packs = packs, .log = log, .log_user = log_user, .why = why};
+    packs->list = NULL;
+    packs->count = 0;
+    const gdpa_status status = names != NULL ? names_add(&opening, names) : GDPA_OK;
+    return status == GDPA_OK && folder != NULL ? folder_add(&opening, folder) : status;
 }
 
 void packs_close(struct packs *packs)

@@ -14,11 +14,12 @@ struct packs {
 
 /*
  * Opens what a list names: files, "FILE@sha256:HEX", and folders, whose *.pack files are taken in the order of their
- * names, separated by colons. What cannot be used is said in the log and stays in the list, where it finds nothing.
- * GDPA_E_MEMORY; GDPA_E_ARGUMENT for a SHA-256 that is none.
+ * names, separated by colons; and behind them the *.pack files of `folder`, which need not exist. Both may be NULL. What
+ * cannot be used is said in the log and stays in the list, where it finds nothing. GDPA_E_MEMORY; GDPA_E_ARGUMENT for a
+ * SHA-256 that is none.
  */
-gdpa_status packs_open(const char *names, void (*log)(int level, const char *line, void *user), void *log_user,
-                       struct packs *packs, struct sbuf *why);
+gdpa_status packs_open(const char *names, const char *folder, void (*log)(int level, const char *line, void *user),
+                       void *log_user, struct packs *packs, struct sbuf *why);
 void packs_close(struct packs *packs);
 
 /* Splits "FILE@sha256:HEX" in two; *sha256 becomes NULL without it. False: there is one, and it is not 64 hex digits. */

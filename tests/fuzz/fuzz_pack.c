@@ -144,7 +144,7 @@ static void list_take(const struct fuzz_input *input)
     }
     names[input->size] = '\0';
     sbuf_init(&why, 1 << 16);
-    if (packs_open(names, NULL, NULL, &packs, &why) != GDPA_OK) {
+    if (packs_open(names, NULL, NULL, NULL, &packs, &why) != GDPA_OK) {
         FUZZ_EXPECT(why.length > 0);
     }
     FUZZ_EXPECT(packs.count >= 0);

@@ -96,6 +96,64 @@ static void the_default_folder_moves_to_this_machine_and_it_is_said(void **state
     gdpa_ctx_destroy(ctx);
 }
 
+/* A pack with the kernel of SPEC, in the folder that the cache would be in. */
+static void pack_the_network_folder(char *folder, size_t size)
+{
+    char made[4300], pack[4400];
+    snprintf(made, sizeof made, "%s/made", scratch);
+    snprintf(folder, size, "%s/.cache", home);
+    mkdir(folder, 0700);
+    snprintf(folder, size, "%s/.cache/gdpajit", home);
+    mkdir(folder, 0700);
+    snprintf(pack, sizeof pack, "%s/site.pack", folder);
+    const gdpa_ctx_options options = options_of(made);
+    gdpa_ctx *ctx = runtime_context(&options);
+    place_of(ctx);
+    gdpa_pack_report report = {.size = sizeof report};
+    expect_ok(gdpa_pack_write(ctx, pack, NULL, 0, false, &report));
+    gdpa_ctx_destroy(ctx);
+}
+
+static void expect_compiles(const gdpa_ctx_options *options, uint64_t compiles)
+{
+    gdpa_ctx *ctx = runtime_context(options);
+    gdpa_kernel *kernel = NULL;
+    gdpa_stats stats = {.size = sizeof stats};
+    const gdpa_spec spec = runtime_spec(SPEC);
+    expect_ok(gdpa_kernel_get(ctx, &spec, &kernel));
+    gdpa_kernel_release(kernel);
+    expect_ok(gdpa_ctx_stats(ctx, &stats));
+    assert_int_equal(stats.compiles, compiles);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void packs_in_the_folder_that_was_left_are_searched_and_nothing_is_written_there(void **state)
+{
+    (void)state;
+    char folder[4300], database[4400];
+    struct stat status;
+    pack_the_network_folder(folder, sizeof folder);
+    gdpa_ctx_options options = options_of(NULL);
+    expect_compiles(&options, 0);
+    snprintf(database, sizeof database, "%s/kernels-v1.sqlite3", folder);
+    assert_int_equal(stat(database, &status), -1);
+    options.packs = "/nowhere/at-all.pack"; /* those that were named come first, and take nothing away */
+    expect_compiles(&options, 0);
+    options.packs = NULL;
+    options.mode = GDPA_MODE_READONLY;
+    expect_compiles(&options, 0);
+}
+
+static void a_folder_on_a_local_disk_is_a_cache_and_no_source_of_packs(void **state)
+{
+    (void)state;
+    char folder[4300];
+    pack_the_network_folder(folder, sizeof folder);
+    file_system_type = LOCAL_FILE_SYSTEM;
+    const gdpa_ctx_options options = options_of(NULL);
+    expect_compiles(&options, 1);
+}
+
 static void a_folder_that_somebody_named_is_used_without_a_log_in_shared_memory(void **state)
 {
     (void)state;
@@ -161,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_default_folder_moves_to_this_machine_and_it_is_said),
+        TEST(packs_in_the_folder_that_was_left_are_searched_and_nothing_is_written_there),
+        TEST(a_folder_on_a_local_disk_is_a_cache_and_no_source_of_packs),
         TEST(a_folder_that_somebody_named_is_used_without_a_log_in_shared_memory),
         TEST(without_a_better_place_the_folder_stays),
         TEST(a_local_home_is_used),
