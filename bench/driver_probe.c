@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TOTAL_LIMIT_S = 58, RECORD_MARK = 1 };
+enum { TOTAL_LIMIT_S = 58, RECORD_MARK = 1, MOST_CRASHES = 20 };
 
 static struct probe_calls loaded;
 struct probe_calls *const calls = &loaded;
@@ -271,7 +271,11 @@ static void experiment_run(const struct experiment *experiment, double end)
             parent_answer(experiment->name, "end", text);
             shared->crashes++;
             shared->position++;
-            again = experiment->goes_on && signal_number != SIGKILL && shared->crashes < 20;
+            if (shared->crashes == MOST_CRASHES) {
+                snprintf(text, sizeof text, "%d crashes are enough, in %d attempts", shared->crashes, shared->position);
+                parent_answer(experiment->name, "end", text);
+            }
+            again = experiment->goes_on && signal_number != SIGKILL && shared->crashes < MOST_CRASHES;
         }
     }
 }
