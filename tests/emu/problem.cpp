@@ -107,6 +107,8 @@ class Problem
     void make_backward(int64_t rows_q);
     template <typename Visit> void for_rows(const Output &output, Visit visit) const;
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
+    std::string make_schedule(launch_shape *shape);
+    std::string check_schedule() const;
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
     std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
@@ -123,6 +125,7 @@ class Problem
     const Shape &shape_;
     const bool backward_;
     GlobalMemory memory_;
+    GlobalBuffer *schedule_ = nullptr;
     gdpa_args args_ = GDPA_ARGS_INIT;
     reference_problem reference_ = {};
     Tensor q_, k_, v_, dout_;
@@ -516,6 +519,33 @@ std::string Problem::launch_one(const char *name, void (*entry)(void **), void *
     return result.passed ? "" : result.message;
 }
 
+/* As runtime/launch.c does, into memory that is not initialised. */
+std::string Problem::make_schedule(launch_shape *shape)
+{
+    GlobalBuffer &schedule = memory_.add("schedule", shape->schedule, 256, shape_.placement);
+    memset(schedule.data(), 0xff, shape->schedule);
+    shape->params.schedule = reinterpret_cast<uint32_t *>(schedule.data());
+    schedule_ = &schedule;
+    const backward_grid grid = {kScheduleLists, 1, kScheduleThreads, kScheduleSmemBytes};
+    return launch_one((program_.kernel.name + SCHEDULE_ENTRY_SUFFIX).c_str(), program_.kernel.second, &shape->params,
+                      grid);
+}
+
+/* The counters must be as the launch found them. */
+std::string Problem::check_schedule() const
+{
+    uint32_t words[kScheduleHeaderWords] = {};
+    if (schedule_ != nullptr) {
+        memcpy(words, schedule_->data(), sizeof words);
+    }
+    for (const uint32_t word : words) {
+        if (word != 0) {
+            return "a counter of the schedule is not 0 behind the launch";
+        }
+    }
+    return "";
+}
+
 std::string Problem::launch_forward(bool *launched)
 {
     launch_shape shape;
@@ -527,6 +557,12 @@ std::string Problem::launch_forward(bool *launched)
         return "";
     }
     launch_shape_fit(&shape, &program_.plan, shape_.blocks);
+    if (shape.schedule > 0) {
+        const std::string wrong = make_schedule(&shape);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+    }
     gdpa_fwd_sm90_params boxed;
     if (shape.boxed) {
         gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map};
@@ -581,6 +617,9 @@ ProblemResult Problem::run()
 {
     ProblemResult result;
     result.message = backward_ ? launch_backward(&result.launched) : launch_forward(&result.launched);
+    if (result.message.empty()) {
+        result.message = check_schedule();
+    }
     if (result.message.empty()) {
         result.message = check_untouched();
     }
