@@ -105,6 +105,7 @@ class Problem
     gdpa_tensor argument(const Tensor &tensor) const;
     void add_output(const char *name, int32_t dtype, bool of_queries, int64_t heads, int64_t dim);
     void make_backward(int64_t rows_q);
+    void make_offsets_wrong();
     template <typename Visit> void for_rows(const Output &output, Visit visit) const;
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
     std::string make_schedule(launch_shape *shape);
@@ -613,9 +614,48 @@ std::string Problem::launch_backward(bool *launched)
                                              shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
 }
 
+/*
+ * Offsets and lengths of any size and sign: the kernels compute rows of their own choice then, but end, and stay inside the tensors. Any
+ * row may be written.
+ */
+void Problem::make_offsets_wrong()
+{
+    random_source source = {999 * shape_.seed, 0};
+    const struct {
+        const int32_t **list;
+        int64_t total;
+        int64_t count;
+        const char *name;
+    } lists[] = {{&args_.cu_seqlens_q, args_.total_q, shape_.batch + 1, "cu_seqlens_q, wrong"},
+                 {&args_.cu_seqlens_k, args_.total_k, shape_.batch + 1, "cu_seqlens_k, wrong"},
+                 {&args_.seqused_q, args_.total_q, shape_.batch, "seqused_q, wrong"},
+                 {&args_.seqused_k, args_.total_k, shape_.batch, "seqused_k, wrong"}};
+    for (const auto &list : lists) {
+        std::vector<int32_t> values;
+        for (int64_t i = 0; i < list.count && *list.list != nullptr; ++i) {
+            const bool extreme = random_between(&source, 0, 7) == 0;
+            values.push_back(extreme ? (i % 2 == 0 ? INT32_MAX : INT32_MIN)
+                                     : static_cast<int32_t>(random_between(&source, -list.total, 2 * list.total)));
+        }
+        if (!values.empty()) {
+            *list.list = integers(list.name, values);
+        }
+    }
+    for (const Output &output : outputs_) {
+        output.tensor.buffer->allow_writes({});
+    }
+}
+
 ProblemResult Problem::run()
 {
     ProblemResult result;
+    if (shape_.wrong_offsets) {
+        make_offsets_wrong();
+        result.message = backward_ ? launch_backward(&result.launched) : launch_forward(&result.launched);
+        result.message = result.message.empty() ? check_schedule() : result.message;
+        result.passed = result.message.empty();
+        return result;
+    }
     result.message = backward_ ? launch_backward(&result.launched) : launch_forward(&result.launched);
     if (result.message.empty()) {
         result.message = check_schedule();
