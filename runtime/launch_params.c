@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define SCHEDULE_LIMIT (INT64_C(1) << 30) /* sequences of a schedule, and places that are counted in it */
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Tiles
  * ------------------------------------------------------------------------------------------------------------- */
@@ -45,10 +47,10 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
     FAIL_IF(__builtin_mul_overflow(per_head, args->heads_q, &params->num_tiles), GDPA_E_ARGUMENT,
             "batch %" PRId64 " and heads_q %" PRId64 " make more than 2^63 query tiles of %d rows", args->batch,
             args->heads_q, plan->block_m);
-    FAIL_IF(listed && params->num_tiles > INT32_MAX, GDPA_E_ARGUMENT,
-            "batch %" PRId64 " and heads_q %" PRId64 " make %" PRId64
-            " query tiles of %d rows, and schedule zigzag and dynamic count up to %d; leave schedule auto, or split the batch",
-            args->batch, args->heads_q, params->num_tiles, plan->block_m, INT32_MAX);
+    FAIL_IF(listed && params->num_tiles > SCHEDULE_LIMIT, GDPA_E_ARGUMENT,
+            "batch %" PRId64 " and heads_q %" PRId64 " make up to %" PRId64
+            " query tiles of %d rows; schedule zigzag and dynamic count to 2^30: leave schedule auto, or split the batch",
+            args->batch, args->heads_q, params->num_tiles, plan->block_m);
     return GDPA_OK;
 }
 
@@ -154,6 +156,8 @@ gdpa_status schedule_params_fill(const gdpa_spec *normalised, const gdpa_args *a
     gdpa_args own;
     TRY(args_read(&args, &own));
     TRY(sizes_check(normalised, args));
+    FAIL_IF(args->batch > SCHEDULE_LIMIT, GDPA_E_ARGUMENT,
+            "batch %" PRId64 " is more than the 2^30 sequences of a schedule; split it", args->batch);
     struct gdpa_fwd_params filled;
     memset(&filled, 0, sizeof filled);
     TRY(arguments_fill(normalised, args, &filled));
