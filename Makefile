@@ -227,6 +227,17 @@ $(DRIVER_PROBE): $(call objects_of,$(wildcard bench/driver_probe*.c)) $(STATIC_L
 driver-probe: $(DRIVER_PROBE) ## build the program that asks a GPU's driver what we rely on; run it on the GPU
 	@echo 'run: $(DRIVER_PROBE) [--nvrtc FILE]'
 
+# How evenly schedules load a GPU. One file to copy, too.
+SCHEDULE_PROBE := $(BUILD)/bench/schedule-probe
+$(SCHEDULE_PROBE): $(BUILD)/obj/bench/schedule_probe.o $(BUILD)/libtools.a $(BUILD)/tests/libsupport.a $(LIBRARY_ARCHIVES)
+	@mkdir -p $(@D)
+	$(call quiet,LD,$@) $(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(THIRD_PARTY) \
+	    $(JANSSON) $(SYSTEM_LDLIBS)
+
+.PHONY: schedule-probe
+schedule-probe: $(SCHEDULE_PROBE) ## build the program that shows how schedules load a GPU; run it on the GPU
+	@echo 'run: $(SCHEDULE_PROBE) [SECONDS]'
+
 .PHONY: tests
 tests: $(TEST_PROGRAMS) $(GPU_TEST_PROGRAMS) $(TEST_FAKES) ## build the test programs without running them
 

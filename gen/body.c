@@ -248,12 +248,24 @@ static bool is_word_character(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether the word gdpa_kernel_entry ends there, or with the suffix of the second kernel. */
+const char *second_entry_suffix(const gdpa_spec *normalised)
+{
+    return normalised->pass == GDPA_PASS_BACKWARD ? SECOND_ENTRY_SUFFIX
+           : spec_is_listed(normalised)           ? SCHEDULE_ENTRY_SUFFIX
+                                                  : NULL;
+}
+
+static bool is_word_end(const char *after, const char *suffix)
+{
+    const size_t length = strlen(suffix);
+    return strncmp(after, suffix, length) == 0 && !is_word_character(after[length]);
+}
+
+/* Whether the word gdpa_kernel_entry ends there, or with the suffix of a second kernel. */
 static bool is_entry_end(const char *after)
 {
-    const size_t suffix = strlen(SECOND_ENTRY_SUFFIX);
-    return !is_word_character(*after) ||
-           (strncmp(after, SECOND_ENTRY_SUFFIX, suffix) == 0 && !is_word_character(after[suffix]));
+    return is_word_end(after, "") || is_word_end(after, SECOND_ENTRY_SUFFIX) ||
+           is_word_end(after, SCHEDULE_ENTRY_SUFFIX);
 }
 
 size_t body_add_named(const struct sbuf *body, const char *name, struct sbuf *source)

@@ -9,8 +9,12 @@
 
 #define ENTRY_PLACEHOLDER "gdpa_kernel_entry"
 
-/* The second kernel of a backward pass is called as the first one, with this behind it. */
+/* The second kernel of a source is called as the first one, with this behind it: in a backward pass; where a schedule is made. */
 #define SECOND_ENTRY_SUFFIX "_dq"
+#define SCHEDULE_ENTRY_SUFFIX "_schedule"
+
+/* The one of the two that the source of a spec has, NULL: neither. */
+const char *second_entry_suffix(const gdpa_spec *normalised);
 
 gdpa_status body_assemble(const struct template_set *set, const gdpa_spec *normalised, const struct kernel_plan *plan,
                           struct sbuf *body, struct sbuf *why);

@@ -38,6 +38,9 @@ static void add_readable(const gdpa_spec *spec, struct sbuf *name)
     sbuf_addf(name, "%s%s%s", jagged_q || jagged_k ? "_" : "", jagged_q ? "jq" : "", jagged_k ? "jk" : "");
     sbuf_addstr(name, spec->unaligned ? "_unaligned" : "");
     sbuf_addstr(name, spec->deterministic ? "_deterministic" : "");
+    if (spec->schedule != GDPA_SCHEDULE_AUTO) {
+        sbuf_addf(name, "_%s", choice_name(OPTION_ID_schedule, spec));
+    }
     if (spec->family != GDPA_FAMILY_AUTO) {
         sbuf_addf(name, "_%s", choice_name(OPTION_ID_family, spec));
     }

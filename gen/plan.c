@@ -105,6 +105,26 @@ static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family
     return GDPA_OK;
 }
 
+/* What blocks of the forward do with the schedule that is left when the spec is normalised. */
+static const char *schedule_reason(const gdpa_spec *spec, int32_t family)
+{
+    if (family == KERNEL_FAMILY_PORTABLE) {
+        return "auto: a block a tile, dealt out by the hardware as SMs become free; asking for another one changes nothing";
+    }
+    switch (spec->schedule) {
+    case GDPA_SCHEDULE_STATIC:
+        return "static: asked for; tiles in the order of their sequences, dealt out in turn";
+    case GDPA_SCHEDULE_ZIGZAG:
+        return "zigzag: asked for; costliest tiles first by a schedule on the device, dealt out there and back";
+    case GDPA_SCHEDULE_DYNAMIC:
+        return "dynamic: asked for; costliest tiles first by a schedule on the device, each to the block that is free";
+    default:
+        return spec->layout_q == GDPA_LAYOUT_JAGGED && !spec_bounds_left(spec) && !spec_bounds_right(spec)
+                   ? "auto: pieces of equal cost where lengths are uneven and L2 holds the keys, else dealt out in turn"
+                   : "auto: tiles in the order of their sequences, dealt out in turn";
+    }
+}
+
 gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch;
@@ -113,6 +133,9 @@ gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, str
     const struct plan_family *family;
     TRY(choose_family(normalised, &family, reasons, why));
     made.family = family->number;
+    if (normalised->pass == GDPA_PASS_FORWARD) {
+        sbuf_addf(reasons, "reason: schedule %s\n", schedule_reason(normalised, made.family));
+    }
     TRY(family->make(normalised, &made, reasons, why));
     TRY(plan_check(normalised, &made, why));
     *plan = made;

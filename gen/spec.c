@@ -161,6 +161,43 @@ static void normalise_family(gdpa_spec *spec)
     }
 }
 
+bool spec_bounds_left(const gdpa_spec *spec)
+{
+    return (spec->flags & GDPA_SPEC_WINDOW_LEFT) != 0;
+}
+
+bool spec_bounds_right(const gdpa_spec *spec)
+{
+    return spec->causal != 0 || (spec->flags & GDPA_SPEC_WINDOW_RIGHT) != 0;
+}
+
+bool spec_is_listed(const gdpa_spec *spec)
+{
+    return spec->schedule == GDPA_SCHEDULE_ZIGZAG || spec->schedule == GDPA_SCHEDULE_DYNAMIC;
+}
+
+/* Whether the planner's choice may be another one than tiles dealt out in turn. */
+static bool may_share_out(const gdpa_spec *spec)
+{
+    return spec->layout_q == GDPA_LAYOUT_JAGGED && !spec_bounds_left(spec) && !spec_bounds_right(spec);
+}
+
+/*
+ * A schedule that changes nothing is not asked for: the hardware deals the blocks of the portable family out, one by one as an SM becomes
+ * free. Without an arch nobody knows yet which family it will be.
+ */
+static void normalise_schedule(gdpa_spec *spec)
+{
+    const bool persistent =
+        spec->pass == GDPA_PASS_FORWARD &&
+        (spec->arch == 0 ? spec->family != GDPA_FAMILY_PORTABLE
+                         : (spec->family == GDPA_FAMILY_AUTO ? plan_auto_family(spec) : spec->family) == GDPA_FAMILY_SM90);
+    const bool same = spec->schedule == GDPA_SCHEDULE_STATIC && !may_share_out(spec);
+    if (spec->schedule == GDPA_SCHEDULE_DEFAULT || !persistent || same) {
+        spec->schedule = GDPA_SCHEDULE_AUTO;
+    }
+}
+
 gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec *out, struct sbuf *why)
 {
     gdpa_spec copy = {0};
@@ -172,24 +209,14 @@ gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec 
     copy.out_dtype = value_or(copy.out_dtype, copy.dtype);
     copy.layout_q = value_or(copy.layout_q, GDPA_LAYOUT_DENSE);
     copy.layout_k = value_or(copy.layout_k, GDPA_LAYOUT_DENSE);
-    copy.schedule = GDPA_SCHEDULE_AUTO; /* no kernel has another one */
     normalise_family(&copy);
     if (copy.pass == GDPA_PASS_FORWARD) {
         copy.deterministic = 0;
     }
     normalise_band(&copy);
+    normalise_schedule(&copy);
     *out = copy;
     return GDPA_OK;
-}
-
-bool spec_bounds_left(const gdpa_spec *spec)
-{
-    return (spec->flags & GDPA_SPEC_WINDOW_LEFT) != 0;
-}
-
-bool spec_bounds_right(const gdpa_spec *spec)
-{
-    return spec->causal != 0 || (spec->flags & GDPA_SPEC_WINDOW_RIGHT) != 0;
 }
 
 gdpa_status spec_bounds(const char *option, int32_t *lowest, int32_t *highest, int32_t *step, struct sbuf *why)

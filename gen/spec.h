@@ -11,8 +11,8 @@
 
 /*
  * Copies a caller's struct of any known size, checks every field, fills the defaults in and removes what has no effect
- * (a window side of -1, causal's window_right, align when nothing depends on it, schedule, deterministic of a forward, the
- * family that auto takes on the arch), so that equal kernels have equal bytes. arch 0 stays 0 when arch_optional, else is
+ * (a window side of -1, causal's window_right, align when nothing depends on it, a schedule that changes nothing, deterministic
+ * of a forward, the family that auto takes on the arch), so that equal kernels have equal bytes. arch 0 stays 0 when arch_optional, else is
  * refused. *out is untouched on failure.
  */
 gdpa_status spec_normalise(const gdpa_spec *spec, bool arch_optional, gdpa_spec *out, struct sbuf *why);
@@ -45,5 +45,8 @@ const struct arch_row *arch_find(int number);
 /* The visible band of a normalised spec: true when a side is bounded. */
 bool spec_bounds_left(const gdpa_spec *spec);
 bool spec_bounds_right(const gdpa_spec *spec);
+
+/* Whether blocks find their tiles in a schedule on the device (gdpa_schedule_build). */
+bool spec_is_listed(const gdpa_spec *spec);
 
 #endif

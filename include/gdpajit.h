@@ -193,8 +193,10 @@ typedef enum gdpa_align {
 
 typedef enum gdpa_schedule {
     GDPA_SCHEDULE_DEFAULT = 0, /* auto */
-    GDPA_SCHEDULE_AUTO = 1,    /* the planner chooses */
-    GDPA_SCHEDULE_STATIC = 2   /* tiles in a fixed order */
+    GDPA_SCHEDULE_AUTO = 1,    /* the planner chooses; needs no memory */
+    GDPA_SCHEDULE_STATIC = 2,  /* tiles in the order of their sequences, dealt out in turn; needs no memory */
+    GDPA_SCHEDULE_ZIGZAG = 3,  /* by a schedule: costliest tiles first, dealt out there and back */
+    GDPA_SCHEDULE_DYNAMIC = 4  /* by a schedule: costliest tiles first, each to the block that is free */
 } gdpa_schedule;
 
 /* Which kernels: for comparisons and for tracking a fault down. Every family computes the same. */
@@ -233,7 +235,7 @@ typedef struct gdpa_spec {
     int32_t align;         /* gdpa_align */
     int32_t layout_q;      /* gdpa_layout of q and o */
     int32_t layout_k;      /* gdpa_layout of k and v */
-    int32_t schedule;      /* gdpa_schedule */
+    int32_t schedule;      /* gdpa_schedule: which block takes which tiles; results are the same bits with every one */
     int32_t deterministic; /* 0 or 1: the same bits on every run, at some cost; the forward always is */
     int32_t unaligned;     /* 1: data and strides need only element alignment; slower */
     int32_t family;        /* gdpa_family */
@@ -339,6 +341,10 @@ typedef struct gdpa_args {
     gdpa_tensor dq;   /* gradients of q, k and v, laid out like them, of spec.out_dtype; written */
     gdpa_tensor dk;
     gdpa_tensor dv;
+    /* Schedules zigzag and dynamic only. */
+    void *schedule;        /* device: what gdpa_schedule_build made for these offsets, or NULL */
+    size_t schedule_bytes; /* of it */
+    int64_t sm_margin; /* multiprocessors that kernels of family sm90 leave free, for what runs beside them; one is always used */
 } gdpa_args;
 
 #ifdef __cplusplus
@@ -509,7 +515,8 @@ GDPA_API gdpa_status gdpa_prefetch(gdpa_ctx *ctx, const gdpa_spec *spec);
 GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
 
 /*
- * Device bytes that a launch with these arguments needs, from the host's maxima alone; 0 for every forward kernel. A
+ * Device bytes that a launch with these arguments needs, from the host's maxima alone. A forward kernel needs none, but
+ * for the schedules zigzag and dynamic without args->schedule: then the schedule is made there, in front of each launch. A
  * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
  * rounded up to 16), or needs nothing: with spec.deterministic, without dq, or where the keys of every sequence are
  * known to fit one tile (short seqlen_k or max_seqlen_k). The workspace needs no initialisation and is aligned to 256
@@ -559,6 +566,33 @@ GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const g
  */
 GDPA_API gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
                                                   size_t *bytes);
+
+/*
+ * Schedules: which tiles of which sequences come first, made on the device from the offsets and lengths there.
+ *
+ * Kernels of the schedules zigzag and dynamic read one. It depends on the batch, the offsets and lengths (cu_seqlens, seqused, seqlen,
+ * total), the layouts and the mask (causal, windows, align), and on nothing else: one schedule serves the forward and the backward, and
+ * every layer, whatever its heads, head dims, types and activation are. Other offsets on the device need another gdpa_schedule_build, which
+ * may be part of a captured graph. Memory belongs to the caller, is aligned to 256 bytes, and is not to be touched between build and use;
+ * a launch writes to it (the counter of `dynamic`), so launches with the same schedule must follow each other, as on one stream. Results
+ * never depend on it; one made for other offsets can leave rows of o unwritten, but never writes elsewhere.
+ */
+
+/*
+ * Device bytes of a schedule (about 32 for each sequence); 0 where the spec's kernels find their tiles without: family
+ * portable. Takes batch from args. With spec->schedule neither zigzag nor dynamic it answers for dynamic. Does what
+ * gdpa_kernel_get does for the forward kernel of the spec, and returns what that returns. Threads: any. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_schedule_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, size_t *bytes);
+
+/*
+ * Queues the making of a schedule on the stream: one small kernel, no synchronisation, capturable. Of args it takes batch, heads, the
+ * lengths and offsets; tensors may be missing. spec is that of either pass. Does nothing where the size is 0. The first use may
+ * compile. Returns what gdpa_kernel_get and gdpa_launch return, GDPA_E_WORKSPACE for too small or misaligned a schedule.
+ * Threads: any. Since 0.1.
+ */
+GDPA_API gdpa_status gdpa_schedule_build(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *schedule,
+                                         size_t bytes, struct CUstream_st *stream);
 
 /* What a kernel is; strings live as long as the kernel. */
 typedef struct gdpa_kernel_info {

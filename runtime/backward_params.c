@@ -211,6 +211,7 @@ gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel
     if (!nothing) {
         TRY(grids_fill(normalised, plan, args, &filled));
     }
+    filled.sm_margin = (uint32_t)args->sm_margin;
     if (plan->family == KERNEL_FAMILY_SM90 && filled.main.x > 0) {
         filled.persistent = true;
         filled.boxed = true;
@@ -234,6 +235,7 @@ static void grid_fit(struct backward_grid *grid, uint32_t multiprocessors)
 
 void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors)
 {
+    multiprocessors = without_margin(multiprocessors, shape->sm_margin);
     if (shape->persistent) {
         grid_fit(&shape->main, multiprocessors);
     }

@@ -21,6 +21,7 @@ struct backward_shape {
     struct backward_grid main;     /* dK, dV and, but in a deterministic kernel, dQ or its sums */
     struct backward_grid second;   /* dQ from the sums, or from scratch */
     size_t workspace;              /* bytes, to be filled with zeros first */
+    uint32_t sm_margin;            /* multiprocessors that persistent kernels leave free */
     bool persistent;               /* blocks of the main kernel loop over its tiles */
     bool boxed;                    /* the main kernel takes a gdpa_bwd_sm90_params, with the tensor maps of the boxes */
     struct tensor_box boxes[BACKWARD_BOX_COUNT];

@@ -13,7 +13,7 @@ struct gdpa_kernel {
     uint64_t number; /* of no other kernel of this process, ever */
     /* Read by every launch. */
     _Atomic(struct CUkern_st *) function; /* NULL until loaded; `driver` is set before */
-    struct CUkern_st *second;             /* of a backward; set with `driver` */
+    struct CUkern_st *second;             /* of a backward, or what makes a schedule; set with `driver` */
     struct driver *driver;
     uint32_t most_sms; /* of the devices that run the kernel; set with `driver` */
     gdpa_ctx *ctx;
@@ -94,6 +94,10 @@ void kernel_hit(gdpa_ctx *ctx);
 
 /* As gdpa_launch, for arguments that are plainly right. False: nothing was done, gdpa_launch will say why. */
 bool kernel_launch_quickly(gdpa_kernel *kernel, const gdpa_args *args, struct CUstream_st *stream, gdpa_status *status);
+
+/* Has a kernel that reads schedules make one, as gdpa_schedule_build says. */
+gdpa_status kernel_make_schedule(gdpa_kernel *kernel, const gdpa_args *args, void *schedule, size_t bytes,
+                                 struct CUstream_st *stream);
 
 /* Source, plan, PTX, cubin or log into an empty buffer. */
 gdpa_status kernel_artifact(gdpa_kernel *kernel, gdpa_artifact what, struct sbuf *bytes, struct sbuf *why);

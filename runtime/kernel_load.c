@@ -108,12 +108,14 @@ static gdpa_status functions_find(struct load *load, struct CUkern_st **function
 {
     gdpa_kernel *kernel = load->kernel;
     TRY(function_find(load, kernel->name, kernel->plan.smem_bytes, function, why));
-    if (kernel->spec.pass != GDPA_PASS_BACKWARD) {
+    const char *suffix = second_entry_suffix(&kernel->spec);
+    if (suffix == NULL) {
         return GDPA_OK;
     }
     char name[512];
-    snprintf(name, sizeof name, "%s" SECOND_ENTRY_SUFFIX, kernel->name);
-    return function_find(load, name, kernel->plan.dq_smem_bytes, &kernel->second, why);
+    snprintf(name, sizeof name, "%s%s", kernel->name, suffix);
+    const int32_t bytes = kernel->spec.pass == GDPA_PASS_BACKWARD ? kernel->plan.dq_smem_bytes : kScheduleSmemBytes;
+    return function_find(load, name, bytes, &kernel->second, why);
 }
 
 /* Of the code that counts. */

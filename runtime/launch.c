@@ -12,6 +12,16 @@
 
 #define WORKSPACE_ALIGNMENT 256
 
+static gdpa_status schedule_check(size_t needed, const void *schedule, size_t bytes)
+{
+    FAIL_IF(schedule == NULL || bytes < needed, GDPA_E_WORKSPACE,
+            "the schedule has %zu bytes, but the batch needs %zu; ask gdpa_schedule_size", schedule == NULL ? 0 : bytes,
+            needed);
+    FAIL_IF((uintptr_t)schedule % WORKSPACE_ALIGNMENT != 0, GDPA_E_WORKSPACE,
+            "the schedule %p is not aligned to %d bytes", schedule, WORKSPACE_ALIGNMENT);
+    return GDPA_OK;
+}
+
 static gdpa_status workspace_check(size_t needed, const void *workspace, size_t bytes)
 {
     if (needed == 0) {
@@ -26,6 +36,22 @@ static gdpa_status workspace_check(size_t needed, const void *workspace, size_t 
     return GDPA_OK;
 }
 
+/* In the caller's schedule, if it gave one, else in the workspace, where it is made first. */
+static gdpa_status schedule_place(struct launch_shape *shape, void *workspace, size_t bytes, bool *to_be_made)
+{
+    *to_be_made = shape->params.schedule == NULL;
+    if (!*to_be_made) {
+        return schedule_check(shape->schedule, shape->params.schedule, shape->schedule_given);
+    }
+    FAIL_IF(workspace == NULL, GDPA_E_WORKSPACE,
+            "schedule zigzag and dynamic find their tiles in a schedule of %zu bytes on the device: set args.schedule "
+            "(gdpa_schedule_build), or give gdpa_launch a workspace to make one in",
+            shape->schedule);
+    TRY(workspace_check(shape->schedule, workspace, bytes));
+    shape->params.schedule = workspace;
+    return GDPA_OK;
+}
+
 gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes)
 {
     FAIL_IF(kernel == NULL || bytes == NULL, GDPA_E_ARGUMENT, "%s is NULL", kernel == NULL ? "kernel" : "bytes");
@@ -37,7 +63,7 @@ gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size
     }
     struct launch_shape shape;
     TRY(launch_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
-    *bytes = 0; /* no forward kernel needs any */
+    *bytes = shape.params.schedule == NULL && shape.grid > 0 ? shape.schedule : 0;
     return GDPA_OK;
 }
 
@@ -254,18 +280,23 @@ static gdpa_status maps_find(const gdpa_kernel *kernel, const struct gdpa_fwd_pa
     return GDPA_OK;
 }
 
+static struct launch_config forward_config(const struct launch_shape *shape, struct CUstream_st *stream)
+{
+    return (struct launch_config){.grid_x = shape->grid,
+                                  .grid_y = shape->grid_y,
+                                  .grid_z = 1,
+                                  .block_x = shape->block,
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = shape->smem,
+                                  .stream = stream};
+}
+
 /* One launch needs no queue, but where the thread has no context. */
 static gdpa_status launch_one(gdpa_kernel *kernel, const struct launch_shape *shape, struct CUkern_st *function,
                               void *params, struct thread_block *own, struct CUstream_st *stream)
 {
-    const struct launch_config config = {.grid_x = shape->grid,
-                                         .grid_y = shape->grid_y,
-                                         .grid_z = 1,
-                                         .block_x = shape->block,
-                                         .block_y = 1,
-                                         .block_z = 1,
-                                         .shared_bytes = shape->smem,
-                                         .stream = stream};
+    const struct launch_config config = forward_config(shape, stream);
     void *parameters[] = {params};
     const int result = kernel->driver->launch(&config, function, parameters, NULL);
     if (__builtin_expect(result == CUDA_OK, 1)) {
@@ -292,6 +323,57 @@ static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape,
     struct gdpa_fwd_sm90_params fresh, *boxed = NULL;
     TRY(maps_find(kernel, &shape->params, own, &fresh, &boxed));
     return launch_one(kernel, shape, function, boxed, own, stream);
+}
+
+static void queue_add_schedule(struct queue *queue, const gdpa_kernel *kernel, struct gdpa_fwd_params *params,
+                               struct CUstream_st *stream)
+{
+    const struct launch_config config = {.grid_x = kScheduleLists,
+                                         .grid_y = 1,
+                                         .grid_z = 1,
+                                         .block_x = kScheduleThreads,
+                                         .block_y = 1,
+                                         .block_z = 1,
+                                         .shared_bytes = kScheduleSmemBytes,
+                                         .stream = stream};
+    queue_add(queue, kernel->second, params, &config);
+}
+
+gdpa_status kernel_make_schedule(gdpa_kernel *kernel, const gdpa_args *args, void *schedule, size_t bytes,
+                                 struct CUstream_st *stream)
+{
+    struct gdpa_fwd_params params;
+    TRY(schedule_params_fill(&kernel->spec, args, &params));
+    if (!spec_is_listed(&kernel->spec) || params.batch == 0) {
+        return GDPA_OK;
+    }
+    TRY(schedule_check((size_t)schedule_bytes(params.batch), schedule, bytes));
+    struct CUkern_st *function = NULL;
+    TRY(kernel_ready(kernel, stream, &function));
+    params.schedule = schedule;
+    struct queue queue = {.count = 0};
+    queue_add_schedule(&queue, kernel, &params, stream);
+    return queue_send(kernel, &queue, stream);
+}
+
+/* A forward whose blocks find their tiles in a schedule. All kernels of that kind take boxes. */
+static gdpa_status listed_launch(gdpa_kernel *kernel, struct launch_shape *shape, void *workspace,
+                                 size_t workspace_bytes, struct CUstream_st *stream)
+{
+    bool to_be_made = false;
+    TRY(schedule_place(shape, workspace, workspace_bytes, &to_be_made));
+    struct CUkern_st *function = NULL;
+    TRY(kernel_ready(kernel, stream, &function));
+    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
+    struct gdpa_fwd_sm90_params fresh, *boxed = NULL;
+    TRY(maps_find(kernel, &shape->params, thread_block_get(), &fresh, &boxed));
+    struct queue queue = {.count = 0};
+    if (to_be_made) {
+        queue_add_schedule(&queue, kernel, &shape->params, stream);
+    }
+    const struct launch_config config = forward_config(shape, stream);
+    queue_add(&queue, function, boxed, &config);
+    return queue_send(kernel, &queue, stream);
 }
 
 static struct launch_config backward_config(const struct backward_grid *grid, struct CUstream_st *stream)
@@ -377,5 +459,9 @@ gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, void *worksp
         return backward_launch(kernel, args, workspace, workspace_bytes, stream);
     }
     TRY(launch_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
-    return shape.grid == 0 ? GDPA_OK : shape_launch(kernel, &shape, stream);
+    if (shape.grid == 0) {
+        return GDPA_OK;
+    }
+    return shape.schedule > 0 ? listed_launch(kernel, &shape, workspace, workspace_bytes, stream)
+                              : shape_launch(kernel, &shape, stream);
 }

@@ -167,6 +167,7 @@ gdpa_status sizes_check(const gdpa_spec *spec, const gdpa_args *args)
     TRY(range_check("heads_k", args->heads_k, 1, HEADS_LIMIT));
     FAIL_IF(args->heads_q % args->heads_k != 0, GDPA_E_ARGUMENT,
             "heads_q %" PRId64 " is not a multiple of heads_k %" PRId64, args->heads_q, args->heads_k);
+    TRY(range_check("sm_margin", args->sm_margin, 0, INT32_MAX));
     const struct side query = {.letter = 'q',
                                .jagged = spec->layout_q == GDPA_LAYOUT_JAGGED,
                                .batch = args->batch,

@@ -59,6 +59,12 @@ static inline bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *ar
 
 int64_t divide_up(int64_t value, int64_t divisor);
 
+/* How many of so many multiprocessors a persistent kernel takes. */
+static inline uint32_t without_margin(uint32_t multiprocessors, uint32_t margin)
+{
+    return margin < multiprocessors ? multiprocessors - margin : 1;
+}
+
 /* Blocks for so many tiles of `rows` rows; grid 0: nothing to do. */
 gdpa_status grid_fill(int64_t tiles, const char *kind, int32_t rows, uint32_t *grid, uint32_t *grid_y);
 

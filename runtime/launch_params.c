@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define SCHEDULE_LIMIT (INT64_C(1) << 30) /* sequences of a schedule, and places that are counted in it */
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Tiles
  * ------------------------------------------------------------------------------------------------------------- */
@@ -22,20 +24,21 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
                                struct gdpa_fwd_params *params)
 {
     int64_t per_head;
+    const bool listed = spec_is_listed(spec); /* the schedule knows all tiles; here is how many there are at most */
     if (spec->layout_q == GDPA_LAYOUT_JAGGED) {
         const int64_t longest = args->max_seqlen_q < args->total_q ? args->max_seqlen_q : args->total_q;
         const int64_t per_sequence = divide_up(longest, plan->block_m);
         const int64_t virtual_tiles = args->total_q / plan->block_m + args->batch;
         int64_t direct_tiles; /* below 2^31 * 2^31 */
         const bool fits = !__builtin_mul_overflow(args->batch, per_sequence, &direct_tiles);
-        const bool direct = per_sequence > 0 && fits && direct_tiles <= virtual_tiles;
+        const bool direct = per_sequence > 0 && fits && direct_tiles <= virtual_tiles && !listed;
         params->tiles_per_seq = direct ? (int32_t)per_sequence : 0;
         per_head = direct ? direct_tiles : virtual_tiles;
     } else {
         const int64_t per_sequence = divide_up(args->seqlen_q, plan->block_m);
         params->tiles_per_seq = (int32_t)per_sequence;
         /* Under a causal mask the last rows are the longest, and come first anyway. */
-        const bool cut = args->seqlen_q % plan->block_m != 0 && spec->causal == 0;
+        const bool cut = args->seqlen_q % plan->block_m != 0 && spec->causal == 0 && !listed;
         params->full_tiles_per_seq = cut ? (int32_t)per_sequence - 1 : 0;
         FAIL_IF(__builtin_mul_overflow(args->batch, per_sequence, &per_head), GDPA_E_INTERNAL,
                 "the tiles of batch %" PRId64 " and seqlen_q %" PRId64 " were not bounded", args->batch,
@@ -44,6 +47,10 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
     FAIL_IF(__builtin_mul_overflow(per_head, args->heads_q, &params->num_tiles), GDPA_E_ARGUMENT,
             "batch %" PRId64 " and heads_q %" PRId64 " make more than 2^63 query tiles of %d rows", args->batch,
             args->heads_q, plan->block_m);
+    FAIL_IF(listed && params->num_tiles > SCHEDULE_LIMIT, GDPA_E_ARGUMENT,
+            "batch %" PRId64 " and heads_q %" PRId64 " make up to %" PRId64
+            " query tiles of %d rows; schedule zigzag and dynamic count to 2^30: leave schedule auto, or split the batch",
+            args->batch, args->heads_q, params->num_tiles, plan->block_m);
     return GDPA_OK;
 }
 
@@ -55,6 +62,7 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
 void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors)
 {
     struct gdpa_fwd_params *params = &shape->params;
+    multiprocessors = without_margin(multiprocessors, shape->sm_margin);
     if (!shape->persistent || (shape->grid_y <= 1 && shape->grid <= multiprocessors)) {
         return;
     }
@@ -126,6 +134,12 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
         TRY(tiles_count(normalised, plan, args, &filled.params));
     }
     TRY(grid_fill(filled.params.num_tiles, "query", plan->block_m, &filled.grid, &filled.grid_y));
+    if (spec_is_listed(normalised)) {
+        filled.schedule = (size_t)schedule_bytes(args->batch);
+        filled.schedule_given = args->schedule_bytes;
+        filled.params.schedule = args->schedule;
+    }
+    filled.sm_margin = (uint32_t)args->sm_margin;
     filled.block = (uint32_t)plan->threads;
     filled.smem = (uint32_t)plan->smem_bytes;
     if (plan->family == KERNEL_FAMILY_SM90 && !empty) {
@@ -134,5 +148,22 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
         TRY(tensor_boxes_fill(normalised, plan, &filled.params, filled.boxes));
     }
     *shape = filled;
+    return GDPA_OK;
+}
+
+gdpa_status schedule_params_fill(const gdpa_spec *normalised, const gdpa_args *args, struct gdpa_fwd_params *params)
+{
+    gdpa_args own;
+    TRY(args_read(&args, &own));
+    TRY(sizes_check(normalised, args));
+    FAIL_IF(args->batch > SCHEDULE_LIMIT, GDPA_E_ARGUMENT,
+            "batch %" PRId64 " is more than the 2^30 sequences of a schedule; split it", args->batch);
+    struct gdpa_fwd_params filled;
+    memset(&filled, 0, sizeof filled);
+    TRY(arguments_fill(normalised, args, &filled));
+    const struct views views = views_make(normalised, args);
+    filled.rows_q = views.q.rows;
+    filled.rows_k = views.k.rows;
+    *params = filled;
     return GDPA_OK;
 }

@@ -7,6 +7,7 @@
 #include "gen/plan.h"
 #include "runtime/tensor_box.h"
 #include "templates/params.h"
+#include "templates/schedule_format.h"
 
 struct launch_shape {
     struct gdpa_fwd_params params;
@@ -16,6 +17,9 @@ struct launch_shape {
     uint32_t smem;   /* dynamic bytes */
     bool persistent; /* blocks loop over the tiles: as many as there are SMs are enough */
     bool boxed;      /* the kernel takes a gdpa_fwd_sm90_params, with the tensor maps of the boxes */
+    uint32_t sm_margin; /* multiprocessors that a persistent kernel leaves free */
+    size_t schedule;    /* bytes of the schedule that the kernel needs; params.schedule is what the caller gave */
+    size_t schedule_given;
     struct tensor_box boxes[TENSOR_BOX_COUNT];
 };
 
@@ -28,5 +32,8 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
  * nothing to other kernels.
  */
 void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors);
+
+/* What the making of a schedule reads of the parameters; the rest is 0. */
+gdpa_status schedule_params_fill(const gdpa_spec *normalised, const gdpa_args *args, struct gdpa_fwd_params *params);
 
 #endif

@@ -36,7 +36,8 @@ void launch_quick_make(const gdpa_spec *normalised, const struct kernel_plan *pl
     const struct activation_row *activation = activation_find(normalised->activation);
     const bool unaligned = normalised->unaligned != 0;
     memset(quick, 0, sizeof *quick);
-    quick->usable = normalised->pass == GDPA_PASS_FORWARD && activation != NULL && plan->block_m > 0;
+    quick->usable = normalised->pass == GDPA_PASS_FORWARD && activation != NULL && plan->block_m > 0 &&
+                    !spec_is_listed(normalised);
     quick->jagged_q = normalised->layout_q == GDPA_LAYOUT_JAGGED;
     quick->jagged_k = normalised->layout_k == GDPA_LAYOUT_JAGGED;
     quick->causal = normalised->causal != 0;
@@ -140,6 +141,7 @@ static inline bool sizes_are_plain(const struct launch_quick *quick, const gdpa_
 {
     const uint32_t known = GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | GDPA_ARGS_ACTIVATION_PARAM;
     MUST(quick->usable && args != NULL && args->size == sizeof *args && (args->flags & ~known) == 0);
+    MUST(args->sm_margin == 0);
     MUST(args->batch >= 1 && args->batch <= BATCH_LIMIT);
     MUST(args->heads_q >= 1 && args->heads_q <= HEADS_LIMIT && args->heads_k >= 1 && args->heads_k <= HEADS_LIMIT);
     MUST(side_is_plain(quick->jagged_q, args->seqlen_q, args->total_q, args->max_seqlen_q, args->cu_seqlens_q,
@@ -230,5 +232,8 @@ bool launch_quick_fill(const struct launch_quick *quick, const gdpa_args *args, 
     shape->smem = quick->smem;
     shape->persistent = quick->boxed;
     shape->boxed = quick->boxed;
+    shape->sm_margin = 0;
+    shape->schedule = shape->schedule_given = 0;
+    params->schedule = NULL;
     return true;
 }

@@ -352,3 +352,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         consumer.run();
     }
 }
+//@if listed
+
+#include "list_build.cuh"
+//@endif

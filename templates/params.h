@@ -40,10 +40,13 @@ struct gdpa_fwd_params {
     float out_scale;         /* outside */
     float activation_param;
     int32_t full_tiles_per_seq; /* > 0: tiles of kBlockM rows, which come before the last, shorter ones of all sequences */
+    //@if listed
+    uint32_t *schedule; /* templates/schedule_format.h; last, so that kernels without one do not have it */
+    //@endif
 };
 
 //@if host
-static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 5 * 8 + 8 * 4, "no padding");
+static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 5 * 8 + 8 * 4 + 8, "no padding");
 static_assert(offsetof(struct gdpa_fwd_params, num_tiles) == 176, "as the kernel reads it");
 //@endif
 //@endif

@@ -8,6 +8,9 @@
 #define GDPA_SCOUT_SM90_CUH
 
 #include "config_default.cuh"
+//@if listed
+#include "list_schedule.cuh"
+//@endif
 #include "mask.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx/tma.cuh"
@@ -37,6 +40,51 @@ struct Scout {
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
 
+    //@if listed
+    /* A tile by its place in the schedule. */
+    __device__ void send_listed(TileList &list, uint32_t place)
+    {
+        const gdpa_fwd_params &common = params->common;
+        Sequence q;
+        const TileWork work = list.find(place, q);
+        if (work.batch >= 0) {
+            send(work, q, find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, work.batch));
+        }
+    }
+
+    //@if dynamic
+    /* The next place is drawn while this one is worked on. */
+    __device__ void run_list()
+    {
+        TileList list = {&params->common, 0};
+        const PlaceCounter counter = {params->common.schedule + kScheduleForwardCounters};
+        const uint32_t places = list.places();
+        uint32_t place = ctaid_x();
+        while (place < places) {
+            const uint32_t drawn = counter.draw();
+            send_listed(list, place);
+            place = shfl_sync_idx(drawn, 0);
+        }
+        if (tid_x() % 32 == 0) {
+            counter.finish();
+        }
+    }
+    //@else
+    /* There and back through the places of each round of the grid. */
+    __device__ void run_list()
+    {
+        TileList list = {&params->common, 0};
+        const uint32_t places = list.places();
+        uint32_t turn = ctaid_x();
+        for (uint32_t round = 0; round < places; round += nctaid_x()) {
+            if (round + turn < places) {
+                send_listed(list, round + turn);
+            }
+            turn = nctaid_x() - 1 - turn;
+        }
+    }
+    //@endif
+    //@else
     /* A tile by its number, if there is anything to do in it. */
     __device__ void send_numbered(int64_t tile)
     {
@@ -51,6 +99,7 @@ struct Scout {
         }
         send(place, q, find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch));
     }
+    //@endif
 
     /* Writes the message of a tile, once a query slot is empty, and asks for the queries. */
     __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k)
@@ -96,6 +145,7 @@ struct Scout {
         ++query_place.uses;
     }
 
+    //@if !listed
     /* Places block, block + grid, ... of the order of tiles. */
     __device__ void run_in_turn()
     {
@@ -121,6 +171,7 @@ struct Scout {
         }
         //@endif
     }
+    //@endif
 
     //@if shared_out
     /* A piece of the line of tiles. */
@@ -153,7 +204,11 @@ struct Scout {
             run_in_turn();
         }
         //@else
+        //@if listed
+        run_list();
+        //@else
         run_in_turn();
+        //@endif
         //@endif
         stop();
     }

@@ -41,6 +41,9 @@ enum fixed_word {
     WORD_KVJAGGED,
     WORD_PORTABLE,
     WORD_SM90,
+    WORD_STATIC,
+    WORD_ZIGZAG,
+    WORD_DYNAMIC,
     WORD_DET,
     WORD_OUT_BF16,
     WORD_OUT_FP16,
@@ -54,6 +57,7 @@ static const char *const fixed_words[WORD_COUNT] = {
     [WORD_TOP_LEFT] = "top_left", [WORD_KVJAGGED] = "kvjagged", [WORD_DET] = "det",
     [WORD_OUT_BF16] = "outbf16",  [WORD_OUT_FP16] = "outfp16",  [WORD_OUT_FP32] = "outfp32",
     [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",
+    [WORD_STATIC] = "static",     [WORD_ZIGZAG] = "zigzag",     [WORD_DYNAMIC] = "dynamic",
 };
 
 static bool take_fixed_word(struct bench_case *parsed, const char *word)
@@ -96,6 +100,11 @@ static bool take_fixed_word(struct bench_case *parsed, const char *word)
     case WORD_PORTABLE:
     case WORD_SM90:
         spec->family = found == WORD_PORTABLE ? GDPA_FAMILY_PORTABLE : GDPA_FAMILY_SM90;
+        return true;
+    case WORD_STATIC:
+    case WORD_ZIGZAG:
+    case WORD_DYNAMIC:
+        spec->schedule = GDPA_SCHEDULE_STATIC + (found - WORD_STATIC);
         return true;
     case WORD_DET:
         spec->deterministic = 1;
@@ -189,6 +198,19 @@ static bool take_fill(struct bench_case *parsed, const char *word)
     return end != word + 4 && *end == 0 && parsed->fill > 0 && parsed->fill <= 1;
 }
 
+static bool take_others(struct bench_case *parsed, const char *word)
+{
+    static const char prefix[] = "others";
+    long numbers[2] = {0, 0};
+    int count = 0;
+    if (strncmp(word, prefix, sizeof prefix - 1) != 0 ||
+        !take_numbers(word + sizeof prefix - 1, 0, 1, numbers, &count)) {
+        return false;
+    }
+    parsed->others = numbers[0];
+    return true;
+}
+
 static bool word_unknown(const char *word, char *why, size_t capacity)
 {
     struct nearest nearest = NEAREST_INIT(word);
@@ -226,6 +248,11 @@ static bool complete(const struct bench_case *parsed, const char *name, char *wh
         snprintf(why, capacity, "case %s: fill and kvjagged are for jagged cases", name);
         return false;
     }
+    if (parsed->others > 0 && (!jagged_q || parsed->others > parsed->rows_q || parsed->fill < 1)) {
+        snprintf(why, capacity, "case %s: others is the length of all sequences but one, of jagged queries without fill",
+                 name);
+        return false;
+    }
     if (parsed->keys_follow && parsed->rows_q != parsed->rows_k) {
         snprintf(why, capacity, "case %s: kvjagged gives keys the lengths of the queries, but q and k differ", name);
         return false;
@@ -247,7 +274,7 @@ bool bench_case_parse(const char *name, struct bench_case *parsed, char *why, si
         char word[64];
         snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), at);
         if (!take_fixed_word(&found, word) && !take_activation(&found, word) && !take_number_word(&found, word) &&
-            !take_fill(&found, word)) {
+            !take_fill(&found, word) && !take_others(&found, word)) {
             return word_unknown(word, why, capacity);
         }
         at += length + (at[length] == '/' ? 1 : 0);
@@ -304,6 +331,9 @@ void bench_case_name(const struct bench_case *named, char name[BENCH_NAME])
     if (named->fill < 1) {
         add_word(name, "/fill%g", named->fill);
     }
+    if (named->others > 0) {
+        add_word(name, "/others%lld", (long long)named->others);
+    }
     if (named->keys_follow) {
         add_word(name, "/kvjagged");
     }
@@ -312,6 +342,9 @@ void bench_case_name(const struct bench_case *named, char name[BENCH_NAME])
     }
     if (spec->family == GDPA_FAMILY_PORTABLE || spec->family == GDPA_FAMILY_SM90) {
         add_word(name, "/%s", fixed_words[spec->family == GDPA_FAMILY_PORTABLE ? WORD_PORTABLE : WORD_SM90]);
+    }
+    if (spec->schedule >= GDPA_SCHEDULE_STATIC) {
+        add_word(name, "/%s", fixed_words[WORD_STATIC + (spec->schedule - GDPA_SCHEDULE_STATIC)]);
     }
     if (spec->deterministic != 0) {
         add_word(name, "/det");
@@ -341,9 +374,12 @@ const char *bench_case_keys(const struct bench_case *named)
 }
 
 /* Lengths with the mean fill * maximum. */
-static int32_t length_draw(const struct bench_case *named, struct random_source *source)
+static int32_t length_draw(const struct bench_case *named, int64_t sequence, struct random_source *source)
 {
     int64_t most = named->rows_q;
+    if (named->others > 0 && sequence != named->batch / 2) {
+        return (int32_t)named->others;
+    }
     if (named->fill >= 1) {
         return (int32_t)most;
     }
@@ -375,7 +411,7 @@ static bool offsets_make(const struct bench_case *named, uint64_t seed, struct b
         if (shape->cu_seqlens_k != NULL) {
             shape->cu_seqlens_k[b] = (int32_t)total_k;
         }
-        int32_t length = length_draw(named, &source);
+        int32_t length = length_draw(named, b, &source);
         total_q += length;
         total_k += named->keys_follow ? length : named->rows_k;
     }

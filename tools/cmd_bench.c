@@ -262,7 +262,8 @@ static void set_case(const struct bench_case *one, json_t *object)
     json_set_bool(object, "deterministic", spec->deterministic);
     static const char *const families[] = {"auto", "auto", "portable", "sm90"};
     json_set_text(object, "family", spec->family >= 0 && spec->family <= 3 ? families[spec->family] : NULL);
-    json_set_text(object, "schedule", spec->schedule == GDPA_SCHEDULE_STATIC ? "static" : "auto");
+    static const char *const schedules[] = {"auto", "auto", "static", "zigzag", "dynamic"};
+    json_set_text(object, "schedule", spec->schedule >= 0 && spec->schedule <= 4 ? schedules[spec->schedule] : NULL);
 }
 
 static void set_origin(const struct bench *bench, const struct measured *measured, json_t *object)

@@ -151,9 +151,15 @@ static void meet(struct pairs *pairs, const struct choice *choice)
     }
 }
 
-/* Options that few kernels set: a forward does not depend on the first two, nor an old architecture on the third. */
+/*
+ * Options that few kernels set: a forward does not depend on the first two, nor an old architecture on the third. One row in eight has a
+ * schedule, where there are families that have some.
+ */
 static const char *extra_words(int row, bool portable)
 {
+    if (row % 8 == 6 && !portable) {
+        return row % 16 == 6 ? " schedule=dynamic" : " schedule=zigzag";
+    }
     switch (row) {
     case 3:
         return " schedule=static";

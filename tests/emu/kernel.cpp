@@ -176,9 +176,11 @@ std::string kernel_translate(const std::string &source, const std::string &path)
         result += plain_functions(section.content, section.first_line, path);
     }
     result += "EMU_EXPORT(" + entry + ")\n";
-    const std::string second = entry + SECOND_ENTRY_SUFFIX;
-    if (source.find(" " + second + "(") != std::string::npos) {
-        result += "EMU_EXPORT_SECOND(" + second + ")\n";
+    for (const char *suffix : {SECOND_ENTRY_SUFFIX, SCHEDULE_ENTRY_SUFFIX}) {
+        const std::string second = entry + suffix;
+        if (source.find(" " + second + "(") != std::string::npos) {
+            result += "EMU_EXPORT_SECOND(" + second + ")\n";
+        }
     }
     return result;
 }

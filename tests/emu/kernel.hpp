@@ -13,7 +13,7 @@ namespace emu
 struct Kernel {
     std::string name;
     void (*entry)(void **parameters) = nullptr;
-    void (*second)(void **parameters) = nullptr; // of a backward pass: dQ
+    void (*second)(void **parameters) = nullptr; // of a backward pass: dQ; what makes a schedule
 };
 
 /*

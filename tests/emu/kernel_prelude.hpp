@@ -45,7 +45,7 @@ template <typename... Parameters> static void emu_call(void (*function)(Paramete
         emu_call(kernel, parameters);                                                                                  \
     }
 
-/* The second kernel of a backward pass. */
+/* The second kernel of a source. */
 #define EMU_EXPORT_SECOND(kernel)                                                                                      \
     extern "C" void emu_second_entry(void **parameters)                                                                \
     {                                                                                                                  \

@@ -105,8 +105,11 @@ class Problem
     gdpa_tensor argument(const Tensor &tensor) const;
     void add_output(const char *name, int32_t dtype, bool of_queries, int64_t heads, int64_t dim);
     void make_backward(int64_t rows_q);
+    void make_offsets_wrong();
     template <typename Visit> void for_rows(const Output &output, Visit visit) const;
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
+    std::string make_schedule(launch_shape *shape);
+    std::string check_schedule() const;
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
     std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
@@ -123,6 +126,7 @@ class Problem
     const Shape &shape_;
     const bool backward_;
     GlobalMemory memory_;
+    GlobalBuffer *schedule_ = nullptr;
     gdpa_args args_ = GDPA_ARGS_INIT;
     reference_problem reference_ = {};
     Tensor q_, k_, v_, dout_;
@@ -516,6 +520,33 @@ std::string Problem::launch_one(const char *name, void (*entry)(void **), void *
     return result.passed ? "" : result.message;
 }
 
+/* As runtime/launch.c does, into memory that is not initialised. */
+std::string Problem::make_schedule(launch_shape *shape)
+{
+    GlobalBuffer &schedule = memory_.add("schedule", shape->schedule, 256, shape_.placement);
+    memset(schedule.data(), 0xff, shape->schedule);
+    shape->params.schedule = reinterpret_cast<uint32_t *>(schedule.data());
+    schedule_ = &schedule;
+    const backward_grid grid = {kScheduleLists, 1, kScheduleThreads, kScheduleSmemBytes};
+    return launch_one((program_.kernel.name + SCHEDULE_ENTRY_SUFFIX).c_str(), program_.kernel.second, &shape->params,
+                      grid);
+}
+
+/* The counters must be as the launch found them. */
+std::string Problem::check_schedule() const
+{
+    uint32_t words[kScheduleHeaderWords] = {};
+    if (schedule_ != nullptr) {
+        memcpy(words, schedule_->data(), sizeof words);
+    }
+    for (const uint32_t word : words) {
+        if (word != 0) {
+            return "a counter of the schedule is not 0 behind the launch";
+        }
+    }
+    return "";
+}
+
 std::string Problem::launch_forward(bool *launched)
 {
     launch_shape shape;
@@ -527,6 +558,12 @@ std::string Problem::launch_forward(bool *launched)
         return "";
     }
     launch_shape_fit(&shape, &program_.plan, shape_.blocks);
+    if (shape.schedule > 0) {
+        const std::string wrong = make_schedule(&shape);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+    }
     gdpa_fwd_sm90_params boxed;
     if (shape.boxed) {
         gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map};
@@ -577,10 +614,52 @@ std::string Problem::launch_backward(bool *launched)
                                              shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
 }
 
+/*
+ * Offsets and lengths of any size and sign: the kernels compute rows of their own choice then, but end, and stay inside the tensors. Any
+ * row may be written.
+ */
+void Problem::make_offsets_wrong()
+{
+    random_source source = {999 * shape_.seed, 0};
+    const struct {
+        const int32_t **list;
+        int64_t total;
+        int64_t count;
+        const char *name;
+    } lists[] = {{&args_.cu_seqlens_q, args_.total_q, shape_.batch + 1, "cu_seqlens_q, wrong"},
+                 {&args_.cu_seqlens_k, args_.total_k, shape_.batch + 1, "cu_seqlens_k, wrong"},
+                 {&args_.seqused_q, args_.total_q, shape_.batch, "seqused_q, wrong"},
+                 {&args_.seqused_k, args_.total_k, shape_.batch, "seqused_k, wrong"}};
+    for (const auto &list : lists) {
+        std::vector<int32_t> values;
+        for (int64_t i = 0; i < list.count && *list.list != nullptr; ++i) {
+            const bool extreme = random_between(&source, 0, 7) == 0;
+            values.push_back(extreme ? (i % 2 == 0 ? INT32_MAX : INT32_MIN)
+                                     : static_cast<int32_t>(random_between(&source, -list.total, 2 * list.total)));
+        }
+        if (!values.empty()) {
+            *list.list = integers(list.name, values);
+        }
+    }
+    for (const Output &output : outputs_) {
+        output.tensor.buffer->allow_writes({});
+    }
+}
+
 ProblemResult Problem::run()
 {
     ProblemResult result;
+    if (shape_.wrong_offsets) {
+        make_offsets_wrong();
+        result.message = backward_ ? launch_backward(&result.launched) : launch_forward(&result.launched);
+        result.message = result.message.empty() ? check_schedule() : result.message;
+        result.passed = result.message.empty();
+        return result;
+    }
     result.message = backward_ ? launch_backward(&result.launched) : launch_forward(&result.launched);
+    if (result.message.empty()) {
+        result.message = check_schedule();
+    }
     if (result.message.empty()) {
         result.message = check_untouched();
     }

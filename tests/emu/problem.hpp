@@ -48,6 +48,7 @@ struct Shape {
     std::string gradients = "qkv"; // backward: which are wanted
     bool accumulate = false;       // backward: add to what is there
     bool know_max = true;
+    bool wrong_offsets = false; // any numbers at all: nothing is compared
     Placement placement = Placement::AtEnd;
     uint64_t seed = 1;
     Completion completion = Completion::Latest;

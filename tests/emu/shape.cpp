@@ -24,6 +24,7 @@ const char shape_help[] =
     "  grads=q|kv|qkv|...  backward: the gradients that are wanted (default qkv)\n"
     "  accumulate=0|1     backward: add to what is there\n"
     "  max=known|unknown  whether max_seqlen_q and max_seqlen_k are given (default known)\n"
+    "  offsets=right|wrong  jagged: wrong ones are any numbers; what is computed is not compared then (default right)\n"
     "  place=start|end    the end of their pages at which tensors lie (default end)\n"
     "  complete=latest|earliest|random  when asynchronous copies take place (default latest)\n"
     "  seed=N             data, and order of blocks and warps; 0: in order (default 1)\n"
@@ -81,6 +82,7 @@ static bool parse_choice(const std::string &key, const std::string &value, Shape
     const char *words = key == "strides"    ? stride_words
                         : key == "complete" ? completion_words
                         : key == "max"      ? "unknown|known"
+                        : key == "offsets"  ? "right|wrong"
                                             : "start|end";
     const int number = choice(value, words);
     if (number < 0) {
@@ -92,6 +94,8 @@ static bool parse_choice(const std::string &key, const std::string &value, Shape
         shape->completion = static_cast<Completion>(number);
     } else if (key == "max") {
         shape->know_max = number == 1;
+    } else if (key == "offsets") {
+        shape->wrong_offsets = number == 1;
     } else {
         shape->placement = static_cast<Placement>(number);
     }
@@ -151,7 +155,7 @@ static bool parse_word(const std::string &key, const std::string &value, Shape *
     } else if (key == "grads") {
         shape->gradients = value;
         return value.find_first_not_of("qkv") == std::string::npos;
-    } else if (key == "strides" || key == "complete" || key == "max" || key == "place") {
+    } else if (key == "strides" || key == "complete" || key == "max" || key == "offsets" || key == "place") {
         return parse_choice(key, value, shape);
     } else {
         return parse_number(key, value, shape);
@@ -212,6 +216,7 @@ std::string shape_print(const Shape &shape)
              word_of(completion_words, static_cast<int>(shape.completion)).c_str(),
              static_cast<unsigned long long>(shape.seed), shape.resident, shape.blocks, shape.gradients.c_str(),
              shape.accumulate ? 1 : 0);
+    line += shape.wrong_offsets ? " offsets=wrong" : "";
     return line;
 }
 

@@ -34,6 +34,8 @@ const char *const every_kernel[] = {
     "heads=1/1 q=5,0,70 k=0,7,0 behind=1 max=unknown",
     "heads=5/1 q=0,0 k=3,0",
     "batch=0 heads=2/2 behind=4",
+    "heads=2/1 q=30,70,5,200 k=90,20,64,7 used_q=20 before=2 behind=9 offsets=wrong seed=26",
+    "heads=3/1 q=30,70,5 k=90,20,6 batch=7 offsets=wrong max=unknown resident=2 seed=27",
 };
 /* And one of these, in turn. */
 const char *const in_turn[] = {
@@ -49,6 +51,13 @@ const char *const orders[] = {
     "heads=2/1 q=129,64,1 k=200,0,65 complete=earliest seed=22 blocks=2",
     "heads=2/1 q=300,0,20 k=10,400,65 complete=random seed=23 blocks=2 resident=2",
     "heads=2/1 q=300,0,20 k=310,7,65 complete=latest seed=24 blocks=1",
+};
+/* And those that follow a schedule: many sequences, many heads, more blocks than tiles. */
+const char *const scheduled[] = {
+    "heads=33/3 q=200,0,3 k=90,20,300 batch=20 complete=random seed=28 blocks=3 resident=3",
+    "heads=1/1 q=3,9 k=20,1 batch=200 max=unknown seed=29 blocks=5 resident=2",
+    "heads=2/1 q=3 k=20 batch=1100 seed=30 blocks=2 complete=earliest",
+    "heads=2/1 q=300 k=20 batch=1 seed=31 blocks=7",
 };
 /* And kernels of gradients: keys that fit one tile, no keys at all, every subset of the results. */
 const char *const every_backward[] = {
@@ -103,6 +112,9 @@ std::vector<Case> all_cases(const char *only)
             one.shapes.emplace_back(turn(in_turn, i));
             if (arch == "sm_90a") {
                 one.shapes.insert(one.shapes.end(), std::begin(orders), std::end(orders));
+            }
+            if (specs[i].find("schedule=") != std::string::npos) {
+                one.shapes.insert(one.shapes.end(), std::begin(scheduled), std::end(scheduled));
             }
             if (specs[i].compare(0, 3, "bwd") == 0) {
                 one.shapes.insert(one.shapes.end(), std::begin(every_backward), std::end(every_backward));

@@ -196,6 +196,10 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"jagged_k", "d=64 act=relu arch=80 layout_k=jagged", "d=64 act=relu arch=80 layout_q=jagged"},
         {"shared_out", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_q=jagged causal"},
         {"shared_out", "d=64 act=relu arch=80 layout_q=jagged", "d=64 act=relu arch=80 layout_k=jagged"},
+        {"shared_out", "d=64 act=relu arch=90 layout_q=jagged", "d=64 act=relu arch=90 layout_q=jagged schedule=static"},
+        {"listed", "d=64 act=relu arch=90 schedule=zigzag", "d=64 act=relu arch=80 schedule=zigzag"},
+        {"listed", "d=64 act=relu arch=90 schedule=dynamic", "d=64 act=relu arch=90 layout_q=jagged schedule=static"},
+        {"dynamic", "d=64 act=relu arch=90 schedule=dynamic", "d=64 act=relu arch=90 schedule=zigzag"},
         {"half_tiles", "d=64 act=relu arch=80", "d=64 act=relu arch=80 causal"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"backward", "bwd d=64 act=relu arch=80", "d=64 act=relu arch=80"},
@@ -212,8 +216,9 @@ static void each_option_is_true_for_its_specs_alone(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         sbuf_reset(&text);
         sbuf_addf(&text, "//@if %s\nis on\n//@else\nis off\n//@endif\ngdpa_kernel_entry\n", cases[i].option);
-        const char *const pairs[][2] = {{"bwd_portable.cuh", text.text}, {"fwd_portable.cuh", text.text}};
-        fixture_init(&fixture, pairs, 2);
+        const char *const pairs[][2] = {
+            {"bwd_portable.cuh", text.text}, {"fwd_portable.cuh", text.text}, {"fwd_sm90.cuh", text.text}};
+        fixture_init(&fixture, pairs, COUNT_OF(pairs));
         if (cases[i].on != NULL) {
             assert_int_equal(generate(&fixture, cases[i].on, &source, &why), GDPA_OK);
             assert_contains(source.text, "is on\n");

@@ -24,6 +24,10 @@ static void canonical_texts_name_the_basics_and_what_is_no_default(void **state)
         {"d=64 act=relu family=mma arch=90", "fwd head_dim=64 dtype=bf16 activation=relu family=portable arch=sm_90a"},
         {"d=64 act=relu family=wgmma arch=90", "fwd head_dim=64 dtype=bf16 activation=relu arch=sm_90a"},
         {"d=64 act=relu schedule=static family=hopper", "fwd head_dim=64 dtype=bf16 activation=relu family=sm90"},
+        {"d=64 act=relu schedule=dynamic arch=hopper",
+         "fwd head_dim=64 dtype=bf16 activation=relu schedule=dynamic arch=sm_90a"},
+        {"d=64 act=relu schedule=zigzag layout_q=jagged",
+         "fwd head_dim=64 dtype=bf16 activation=relu layout_q=jagged schedule=zigzag"},
         {"bwd d=64 act=relu deterministic schedule=static unaligned layout_k=varlen",
          "bwd head_dim=64 dtype=bf16 activation=relu layout_k=jagged deterministic unaligned"},
     };
@@ -221,7 +225,7 @@ static void specs_of_every_class_round_trip(void **state)
                 spec.layout_k = 1 + (bits >> 4 & 1);
                 spec.unaligned = bits >> 5 & 1;
                 spec.deterministic = bits >> 6 & 1;
-                spec.schedule = (int32_t)random_between(&random, 0, 2);
+                spec.schedule = (int32_t)random_between(&random, 0, 4);
                 spec.family = (int32_t)random_between(&random, 0, 3);
                 spec.head_dim = 8 * (int32_t)random_between(&random, 1, 32);
                 spec.head_dim_v = 8 * (int32_t)random_between(&random, 0, 32);

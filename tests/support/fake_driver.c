@@ -229,6 +229,18 @@ DRIVER(cuLibraryUnload, (struct CUlib_st * library))
     return leave(result);
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name);
+    return length > strlen(end) && strcmp(name + length - strlen(end), end) == 0;
+}
+
+/* The names of second kernels of a source. */
+static bool is_second(const char *name)
+{
+    return ends_with(name, "_dq") || ends_with(name, "_schedule");
+}
+
 DRIVER(cuLibraryGetKernel, (struct CUkern_st * *kernel, struct CUlib_st *library, const char *name))
 {
     int result = enter_started(F_cuLibraryGetKernel);
@@ -236,8 +248,7 @@ DRIVER(cuLibraryGetKernel, (struct CUkern_st * *kernel, struct CUlib_st *library
         result = INVALID_HANDLE;
     }
     if (result == OK) {
-        const size_t length = strlen(name);
-        struct CUkern_st *found = &library->kernels[length > 3 && strcmp(name + length - 3, "_dq") == 0];
+        struct CUkern_st *found = &library->kernels[is_second(name)];
         snprintf(found->name, sizeof found->name, "%s", name);
         *kernel = found;
     }
