@@ -61,6 +61,7 @@ class Problem
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
     std::string make_schedule(launch_shape *shape);
     std::string check_schedule() const;
+    std::string check_list(int list) const;
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
     std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,

@@ -67,7 +67,7 @@ std::string Problem::make_schedule(launch_shape *shape)
                       grid);
 }
 
-/* The counters must be as the launch found them. */
+/* The counters must be as the launch found them, and the lists as the lengths say. */
 std::string Problem::check_schedule() const
 {
     uint32_t words[kScheduleHeaderWords] = {};
@@ -77,6 +77,60 @@ std::string Problem::check_schedule() const
     for (const uint32_t word : words) {
         if (word != 0) {
             return "a counter of the schedule is not 0 behind the launch";
+        }
+    }
+    for (int list = 0; schedule_ != nullptr && !shape_.wrong_offsets && list < kScheduleLists; ++list) {
+        const std::string wrong = check_list(list);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+    }
+    return "";
+}
+
+/*
+ * One list against the lengths: every sequence has one rank, sums of tiles are those of the ranks before, and the cost of a sequence's
+ * longest tile, without a mask the rows of the other side, nowhere rises by more than the eighth that a class is wide.
+ */
+std::string Problem::check_list(int list) const
+{
+    const bool of_keys = list == kScheduleKeys;
+    const int64_t stride = schedule_stride(args_.batch);
+    const auto *words = reinterpret_cast<const uint32_t *>(schedule_->data()) + kScheduleHeaderWords;
+    const uint32_t *order = words + list * kScheduleArrays * stride;
+    const bool masked = spec_bounds_left(&program_.spec) || spec_bounds_right(&program_.spec);
+    std::vector<bool> met(static_cast<size_t>(args_.batch), false);
+    int64_t tiles[kScheduleHeights] = {};
+    int64_t cost_before = INT32_MAX;
+    for (int64_t rank = 0; rank <= args_.batch; ++rank) {
+        for (int height = 0; height < kScheduleHeights; ++height) {
+            if (order[(height + 1) * stride + rank] != tiles[height]) {
+                return text("list %d of the schedule has %u tiles of %d rows before rank %lld, there are %lld", list,
+                            order[(height + 1) * stride + rank], (height + 1) * kScheduleTileStep,
+                            static_cast<long long>(rank), static_cast<long long>(tiles[height]));
+            }
+        }
+        if (rank == args_.batch) {
+            break;
+        }
+        const uint32_t sequence = order[rank];
+        if (sequence >= met.size() || met[sequence]) {
+            return text("rank %lld of list %d of the schedule is sequence %u, which is none or was met before",
+                        static_cast<long long>(rank), list, sequence);
+        }
+        met[sequence] = true;
+        const reference_sequence where = reference_sequence_find(&reference_, sequence);
+        const int64_t rows = of_keys ? where.rows_k : where.rows_q;
+        const int64_t cost = rows == 0 ? 0 : of_keys ? where.rows_q : where.rows_k;
+        if (!masked && cost > cost_before + cost_before / 8) {
+            return text("rank %lld of list %d of the schedule costs %lld, the one before it %lld",
+                        static_cast<long long>(rank), list, static_cast<long long>(cost),
+                        static_cast<long long>(cost_before));
+        }
+        cost_before = cost;
+        for (int height = 0; height < kScheduleHeights; ++height) {
+            const int64_t step = (height + 1) * kScheduleTileStep;
+            tiles[height] += (rows + step - 1) / step;
         }
     }
     return "";
