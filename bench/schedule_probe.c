@@ -86,7 +86,8 @@ static const char stamp_begin[] = "    if (threadIdx.x == 0) {\n"
                                   "        gdpa_stamps[2 * blockIdx.x] = gdpa_stamp();\n"
                                   "        gdpa_stamps[2 * blockIdx.x + 1] = 0;\n"
                                   "    }\n";
-static const char stamp_end[] = " if (threadIdx.x % 128 == 0) { atomicMax(&gdpa_stamps[2 * blockIdx.x + 1], gdpa_stamp()); }";
+static const char stamp_end[] =
+    " if (threadIdx.x % 128 == 0) { atomicMax(&gdpa_stamps[2 * blockIdx.x + 1], gdpa_stamp()); }";
 
 /* The source with stamps, malloced; NULL where the kernel looks unlike what is expected. */
 static char *add_stamps(const char *source)
@@ -103,8 +104,8 @@ static char *add_stamps(const char *source)
     }
     body += 4;
     end += strlen(run);
-    sprintf(text, "%.*s%s%.*s%s%.*s%s%s", (int)(head - source), source, stamp_code, (int)(body - head), head, stamp_begin,
-            (int)(end - body), body, stamp_end, end);
+    sprintf(text, "%.*s%s%.*s%s%.*s%s%s", (int)(head - source), source, stamp_code, (int)(body - head), head,
+            stamp_begin, (int)(end - body), body, stamp_end, end);
     return text;
 }
 

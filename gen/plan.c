@@ -109,7 +109,8 @@ static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family
 static const char *schedule_reason(const gdpa_spec *spec, int32_t family)
 {
     if (family == KERNEL_FAMILY_PORTABLE) {
-        return "auto: a block a tile, dealt out by the hardware as SMs become free; asking for another one changes nothing";
+        return "auto: a block a tile, dealt out by the hardware as SMs become free; asking for another one changes "
+               "nothing";
     }
     switch (spec->schedule) {
     case GDPA_SCHEDULE_STATIC:

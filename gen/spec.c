@@ -188,10 +188,10 @@ static bool may_share_out(const gdpa_spec *spec)
  */
 static void normalise_schedule(gdpa_spec *spec)
 {
-    const bool persistent =
-        spec->pass == GDPA_PASS_FORWARD &&
-        (spec->arch == 0 ? spec->family != GDPA_FAMILY_PORTABLE
-                         : (spec->family == GDPA_FAMILY_AUTO ? plan_auto_family(spec) : spec->family) == GDPA_FAMILY_SM90);
+    const bool persistent = spec->pass == GDPA_PASS_FORWARD &&
+                            (spec->arch == 0 ? spec->family != GDPA_FAMILY_PORTABLE
+                                             : (spec->family == GDPA_FAMILY_AUTO ? plan_auto_family(spec)
+                                                                                 : spec->family) == GDPA_FAMILY_SM90);
     const bool same = spec->schedule == GDPA_SCHEDULE_STATIC && !may_share_out(spec);
     if (spec->schedule == GDPA_SCHEDULE_DEFAULT || !persistent || same) {
         spec->schedule = GDPA_SCHEDULE_AUTO;

@@ -344,7 +344,8 @@ typedef struct gdpa_args {
     /* Schedules zigzag and dynamic only. */
     void *schedule;        /* device: what gdpa_schedule_build made for these offsets, or NULL */
     size_t schedule_bytes; /* of it */
-    int64_t sm_margin; /* multiprocessors that kernels of family sm90 leave free, for what runs beside them; one is always used */
+    int64_t
+        sm_margin; /* multiprocessors that kernels of family sm90 leave free, for what runs beside them; one is always used */
 } gdpa_args;
 
 #ifdef __cplusplus

@@ -47,10 +47,11 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
     FAIL_IF(__builtin_mul_overflow(per_head, args->heads_q, &params->num_tiles), GDPA_E_ARGUMENT,
             "batch %" PRId64 " and heads_q %" PRId64 " make more than 2^63 query tiles of %d rows", args->batch,
             args->heads_q, plan->block_m);
-    FAIL_IF(listed && params->num_tiles > SCHEDULE_LIMIT, GDPA_E_ARGUMENT,
-            "batch %" PRId64 " and heads_q %" PRId64 " make up to %" PRId64
-            " query tiles of %d rows; schedule zigzag and dynamic count to 2^30: leave schedule auto, or split the batch",
-            args->batch, args->heads_q, params->num_tiles, plan->block_m);
+    FAIL_IF(
+        listed && params->num_tiles > SCHEDULE_LIMIT, GDPA_E_ARGUMENT,
+        "batch %" PRId64 " and heads_q %" PRId64 " make up to %" PRId64
+        " query tiles of %d rows; schedule zigzag and dynamic count to 2^30: leave schedule auto, or split the batch",
+        args->batch, args->heads_q, params->num_tiles, plan->block_m);
     return GDPA_OK;
 }
 

@@ -7,16 +7,15 @@
 #include "gen/plan.h"
 #include "runtime/tensor_box.h"
 #include "templates/params.h"
-#include "templates/schedule_format.h"
 
 struct launch_shape {
     struct gdpa_fwd_params params;
-    uint32_t grid;   /* blocks in x; 0: nothing to do, nothing is launched */
-    uint32_t grid_y; /* 1, but for launches of more than 2^31-1 blocks */
-    uint32_t block;  /* threads */
-    uint32_t smem;   /* dynamic bytes */
-    bool persistent; /* blocks loop over the tiles: as many as there are SMs are enough */
-    bool boxed;      /* the kernel takes a gdpa_fwd_sm90_params, with the tensor maps of the boxes */
+    uint32_t grid;      /* blocks in x; 0: nothing to do, nothing is launched */
+    uint32_t grid_y;    /* 1, but for launches of more than 2^31-1 blocks */
+    uint32_t block;     /* threads */
+    uint32_t smem;      /* dynamic bytes */
+    bool persistent;    /* blocks loop over the tiles: as many as there are SMs are enough */
+    bool boxed;         /* the kernel takes a gdpa_fwd_sm90_params, with the tensor maps of the boxes */
     uint32_t sm_margin; /* multiprocessors that a persistent kernel leaves free */
     size_t schedule;    /* bytes of the schedule that the kernel needs; params.schedule is what the caller gave */
     size_t schedule_given;

@@ -36,8 +36,8 @@ void launch_quick_make(const gdpa_spec *normalised, const struct kernel_plan *pl
     const struct activation_row *activation = activation_find(normalised->activation);
     const bool unaligned = normalised->unaligned != 0;
     memset(quick, 0, sizeof *quick);
-    quick->usable = normalised->pass == GDPA_PASS_FORWARD && activation != NULL && plan->block_m > 0 &&
-                    !spec_is_listed(normalised);
+    quick->usable =
+        normalised->pass == GDPA_PASS_FORWARD && activation != NULL && plan->block_m > 0 && !spec_is_listed(normalised);
     quick->jagged_q = normalised->layout_q == GDPA_LAYOUT_JAGGED;
     quick->jagged_k = normalised->layout_k == GDPA_LAYOUT_JAGGED;
     quick->causal = normalised->causal != 0;

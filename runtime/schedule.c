@@ -3,7 +3,6 @@
  */
 #include "runtime/kernel.h"
 #include "runtime/launch_checks.h"
-#include "templates/schedule_format.h"
 
 /* *own: the spec of a forward kernel that reads schedules, where its family has such. */
 static gdpa_status spec_of_reader(const gdpa_spec *spec, gdpa_spec *own)

@@ -10,8 +10,10 @@
 
 #include "config_default.cuh"
 #include "list_schedule.cuh"
+//@if masked
 #include "mask.cuh"
 #include "mask_queries.cuh"
+//@endif
 #include "params.h"
 #include "ptx/barrier.cuh"
 #include "ptx/convert.cuh"
@@ -26,7 +28,9 @@
 #include "sequence.cuh"
 
 constexpr uint32_t kListWarps = kScheduleThreads / 32;
+//@if masked
 constexpr uint32_t kListTile = 128; // rows of the tiles whose costs are compared
+//@endif
 constexpr uint32_t kRanksAThread = 4;
 
 struct ListLengths {
@@ -40,6 +44,7 @@ __device__ inline ListLengths find_lengths(const gdpa_fwd_params &params, uint32
             find_sequence(params.cu_seqlens_k, params.seqused_k, params.rows_k, number).length};
 }
 
+//@if masked
 /* The keys that a query tile sees, or the queries that see a key tile, with row number `row` in it. */
 __device__ inline int32_t tile_cost(const ListLengths &lengths, bool of_keys, int64_t row)
 {
@@ -67,6 +72,14 @@ __device__ inline int32_t sequence_cost_most(const ListLengths &lengths, bool of
     }
     return most;
 }
+//@else
+/* Every tile sees all of the other side. */
+__device__ inline int32_t sequence_cost_most(const ListLengths &lengths, bool of_keys)
+{
+    const bool empty = (of_keys ? lengths.k : lengths.q) == 0;
+    return empty ? 0 : of_keys ? lengths.q : lengths.k;
+}
+//@endif
 
 /* Rising with the cost, eight each time it doubles; 0 for a sequence without tiles, or whose tiles see nothing. */
 __device__ inline uint32_t cost_class(int32_t cost)

@@ -5,7 +5,10 @@
  * tile runs fastest, so that blocks which run together share their keys and values in L2, then the head. With a mask the costliest tiles
  * come first: groups of kHeadsInGroup heads, which share L2, go through their tiles together.
  *
- * Nothing in a schedule is trusted: places stay below the bound of the host, sequences below the batch.
+ * What is dealt out last should be small. A few long sequences under a causal mask have no small ones behind them: there the list is gone
+ * through several times, for the longer half of the tiles of every sequence, then the longer half of those that are left, and so on.
+ *
+ * Nothing in a schedule is trusted: places stay below the bound of the host, sequences below the batch, rows inside their sequence.
  */
 #ifndef GDPA_LIST_SCHEDULE_CUH
 #define GDPA_LIST_SCHEDULE_CUH
@@ -36,18 +39,57 @@ __device__ inline uint32_t read_schedule(const uint32_t *array, uint32_t rank)
     return static_cast<uint32_t>(ld_global_nc_s32(reinterpret_cast<const int32_t *>(array) + rank));
 }
 
+//@if masked
+constexpr uint32_t kHeadsInGroup = 16;
+//@endif
+//@if causal
+constexpr uint32_t kPasses = 4;
+constexpr uint32_t kFewPairs = 8; // (sequence, head) pairs a block that are gone through in passes
+//@endif
+
 /* What a warp knows of the list. Places are asked for in rising order. */
 struct TileList {
     const gdpa_fwd_params *params;
     uint32_t rank; // of the sequence found last
+    //@if causal
+    uint32_t pass = 0;       // from the longest tiles on
+    uint32_t last_pass = 0;  // 0: all tiles in one
+    uint32_t pass_begin = 0; // in tiles of one head
+    uint32_t tiles = 0;      // of one head
+    //@endif
 
-    /* How many places there are, of all heads. */
-    __device__ uint32_t places() const
+    /* To be called first: how many places there are, of all heads. */
+    __device__ uint32_t start()
     {
-        const uint32_t tiles = read_schedule(schedule_array(*params, kScheduleQueries, kHeightArray), static_cast<uint32_t>(params->batch));
-        const int64_t all = static_cast<int64_t>(tiles) * params->heads_q;
+        const uint32_t all_tiles = read_schedule(schedule_array(*params, kScheduleQueries, kHeightArray), static_cast<uint32_t>(params->batch));
+        const int64_t all = static_cast<int64_t>(all_tiles) * params->heads_q;
+        //@if causal
+        tiles = all_tiles;
+        if (kWindowLeft < 0 && static_cast<int64_t>(params->batch) * params->heads_q <= kFewPairs * nctaid_x()) {
+            last_pass = kPasses - 1;
+        }
+        //@endif
         return static_cast<uint32_t>(all < params->num_tiles ? all : params->num_tiles);
     }
+
+    //@if causal
+    /* Of so many tiles that lie in a row, sequence by sequence, those that are shorter than the tiles of a pass. */
+    __device__ uint32_t shorter(uint32_t count, uint32_t of_pass) const
+    {
+        return of_pass < last_pass ? count >> (of_pass + 1) : 0;
+    }
+
+    /* The tiles of the pass among them. */
+    __device__ uint32_t in_pass(uint32_t count) const
+    {
+        return (pass > 0 ? shorter(count, pass - 1) : count) - shorter(count, pass);
+    }
+    //@else
+    __device__ uint32_t in_pass(uint32_t count) const
+    {
+        return count;
+    }
+    //@endif
 
     /* Moves to the last sequence from `rank` on whose tiles begin at or before `tile`, and returns where they begin. */
     __device__ uint32_t move_to(uint32_t tile)
@@ -58,7 +100,7 @@ struct TileList {
         uint32_t step = 1; // mostly it is one of the next 32
         while (true) {
             const uint32_t probe = rank + lane * step;
-            const uint32_t begin = lane * step < count ? read_schedule(first, probe) : 0xffffffff;
+            const uint32_t begin = lane * step < count ? in_pass(read_schedule(first, probe)) : 0xffffffff;
             const uint32_t before = popc_b32(vote_sync_ballot(begin <= tile));
             const uint32_t passed = before > 1 ? before - 1 : 0;
             rank += passed * step;
@@ -75,36 +117,53 @@ struct TileList {
     __device__ TileWork find(uint32_t place, Sequence &q)
     {
         const uint32_t heads = static_cast<uint32_t>(params->heads_q);
-        const uint32_t begin = move_to(place / heads);
+        //@if causal
+        while (pass < last_pass && place / heads >= pass_begin + in_pass(tiles)) {
+            pass_begin += in_pass(tiles);
+            ++pass;
+            rank = 0;
+        }
+        place -= pass_begin * heads;
+        //@endif
+        const uint32_t in_sequence = place - move_to(place / heads) * heads;
         const uint32_t batch = read_schedule(schedule_array(*params, kScheduleQueries, 0), rank);
         if (batch >= static_cast<uint32_t>(params->batch)) {
             return {-1, 0, 0};
         }
         q = find_sequence(params->cu_seqlens_q, params->seqused_q, params->rows_q, static_cast<int32_t>(batch));
-        const uint32_t tiles = (static_cast<uint32_t>(q.length) + kBlockM - 1) / kBlockM;
-        const uint32_t in_sequence = place - begin * heads;
-        if (tiles == 0 || in_sequence / heads >= tiles) {
+        uint32_t count = (static_cast<uint32_t>(q.length) + kBlockM - 1) / kBlockM;
+        //@if causal
+        uint32_t lower = 0; // tiles of the sequence in later passes
+        if (last_pass > 0) {
+            const uint32_t *first = schedule_array(*params, kScheduleQueries, kHeightArray);
+            const uint32_t sequence_begin = read_schedule(first, rank);
+            const uint32_t sequence_end = read_schedule(first, rank + 1);
+            count = in_pass(sequence_end) - in_pass(sequence_begin);
+            lower = shorter(sequence_end, pass) - shorter(sequence_begin, pass);
+        }
+        //@endif
+        if (count == 0 || in_sequence / heads >= count) {
             return {-1, 0, 0};
         }
         //@if masked
-        constexpr uint32_t kHeadsInGroup = 16;
-        const uint32_t group = in_sequence / (tiles * kHeadsInGroup);
+        const uint32_t group = in_sequence / (count * kHeadsInGroup);
         const uint32_t heads_left = heads - group * kHeadsInGroup;
         const uint32_t heads_here = heads_left < kHeadsInGroup ? heads_left : kHeadsInGroup;
-        const uint32_t in_group = in_sequence - group * kHeadsInGroup * tiles;
+        const uint32_t in_group = in_sequence - group * kHeadsInGroup * count;
         const uint32_t head = group * kHeadsInGroup + in_group % heads_here;
+        uint32_t tile = in_group / heads_here;
+        //@else
+        const uint32_t head = in_sequence / count;
+        const uint32_t tile = in_sequence % count;
         //@endif
         //@if window_right
-        const uint32_t tile = tiles - 1 - in_group / heads_here; // the last rows see most
-        //@else
-        //@if masked
-        const uint32_t tile = in_group / heads_here;
-        //@else
-        const uint32_t head = in_sequence / tiles;
-        const uint32_t tile = in_sequence % tiles;
+        tile = count - 1 - tile; // the last rows see most
         //@endif
+        //@if causal
+        tile += lower;
         //@endif
-        return {static_cast<int32_t>(batch), static_cast<int32_t>(head), static_cast<int64_t>(tile) * kBlockM};
+        const int64_t first_row = static_cast<int64_t>(tile) * kBlockM;
+        return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(head), first_row};
     }
 };
 

@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 //@endif
+//@if listed
+#include "schedule_format.h"
+//@endif
 
 //@if !backward
 struct gdpa_fwd_params {

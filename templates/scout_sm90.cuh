@@ -39,6 +39,10 @@ struct Scout {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
+    //@if dynamic
+    static constexpr int32_t kShortTiles = 6; // keys of a query tile that are over before a place is drawn and looked up
+    int32_t sent_tiles = 0;                   // keys of the tile that was sent last
+    //@endif
 
     //@if listed
     /* A tile by its place in the schedule. */
@@ -53,16 +57,27 @@ struct Scout {
     }
 
     //@if dynamic
-    /* The next place is drawn while this one is worked on. */
+    /*
+     * The next place is drawn while this one is looked up, so that a short tile does not wait for it; behind a long tile only when there is a
+     * slot for it: what a block has drawn, no other one can take.
+     */
     __device__ void run_list()
     {
         TileList list = {&params->common, 0};
         const PlaceCounter counter = {params->common.schedule + kScheduleForwardCounters};
-        const uint32_t places = list.places();
+        const uint32_t places = list.start();
         uint32_t place = ctaid_x();
         while (place < places) {
-            const uint32_t drawn = counter.draw();
+            const bool early = sent_tiles <= kShortTiles;
+            uint32_t drawn = 0;
+            if (early) {
+                drawn = counter.draw();
+            }
             send_listed(list, place);
+            if (!early) {
+                mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+                drawn = counter.draw();
+            }
             place = shfl_sync_idx(drawn, 0);
         }
         if (tid_x() % 32 == 0) {
@@ -74,7 +89,7 @@ struct Scout {
     __device__ void run_list()
     {
         TileList list = {&params->common, 0};
-        const uint32_t places = list.places();
+        const uint32_t places = list.start();
         uint32_t turn = ctaid_x();
         for (uint32_t round = 0; round < places; round += nctaid_x()) {
             if (round + turn < places) {
@@ -109,6 +124,9 @@ struct Scout {
         const int32_t rows_left = q.length - first_row;
         const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
         const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
+        //@if dynamic
+        sent_tiles = (range.end - range.begin) / kBlockN;
+        //@endif
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
         if (tid_x() % 32 == 0) {
             const uint32_t work = shared.work(query_place.slot());

@@ -56,8 +56,8 @@ static const char *const fixed_words[WORD_COUNT] = {
     [WORD_BF16] = "bf16",         [WORD_FP16] = "fp16",         [WORD_CAUSAL] = "causal",
     [WORD_TOP_LEFT] = "top_left", [WORD_KVJAGGED] = "kvjagged", [WORD_DET] = "det",
     [WORD_OUT_BF16] = "outbf16",  [WORD_OUT_FP16] = "outfp16",  [WORD_OUT_FP32] = "outfp32",
-    [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",
-    [WORD_STATIC] = "static",     [WORD_ZIGZAG] = "zigzag",     [WORD_DYNAMIC] = "dynamic",
+    [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",         [WORD_STATIC] = "static",
+    [WORD_ZIGZAG] = "zigzag",     [WORD_DYNAMIC] = "dynamic",
 };
 
 static bool take_fixed_word(struct bench_case *parsed, const char *word)
@@ -249,8 +249,8 @@ static bool complete(const struct bench_case *parsed, const char *name, char *wh
         return false;
     }
     if (parsed->others > 0 && (!jagged_q || parsed->others > parsed->rows_q || parsed->fill < 1)) {
-        snprintf(why, capacity, "case %s: others is the length of all sequences but one, of jagged queries without fill",
-                 name);
+        snprintf(why, capacity,
+                 "case %s: others is the length of all sequences but one, of jagged queries without fill", name);
         return false;
     }
     if (parsed->keys_follow && parsed->rows_q != parsed->rows_k) {

@@ -1,8 +1,7 @@
 /*
  * Problems: tensors, arguments, run, comparison; see problem.hpp.
  */
-#include "problem.hpp"
-#include "tensor_map.hpp"
+#include "problem_class.hpp"
 #include "text.hpp"
 
 #include <cmath>
@@ -11,13 +10,8 @@
 #include "include/gdpajit.h"
 extern "C" {
 #include "gen/assemble.h"
-#include "gen/body.h"
-#include "runtime/backward_params.h"
-#include "runtime/launch_params.h"
-#include "tests/support/compare.h"
 #include "tests/support/half.h"
 #include "tests/support/random.h"
-#include "tests/support/reference.h"
 }
 
 namespace emu
@@ -64,74 +58,6 @@ bool program_load(Program *program, const std::string &folder, std::string *why)
 /* ---------------------------------------------------------------------------------------------------------------
  * Tensors
  * ------------------------------------------------------------------------------------------------------------- */
-
-/* Strides and offset in elements. */
-struct Tensor {
-    GlobalBuffer *buffer = nullptr;
-    int32_t dtype = 0;
-    int64_t batch = 0, rows = 0, heads = 0, dim = 0;
-    int64_t stride_batch = 0, stride_row = 0, stride_head = 0, offset = 0;
-
-    int64_t place(int64_t sequence, int64_t row, int64_t head) const
-    {
-        return offset + sequence * stride_batch + row * stride_row + head * stride_head;
-    }
-};
-
-/* A result: o, or a gradient. */
-struct Output {
-    Tensor tensor;
-    std::string name;
-    bool of_queries = true;
-    std::vector<bool> bytes;    // which belong to rows of sequences
-    std::vector<double> before; // what they held; empty unless results are added to it
-};
-
-class Problem
-{
-  public:
-    Problem(const Program &program, const Shape &shape);
-    ProblemResult run();
-
-  private:
-    int64_t length_of(const std::vector<int32_t> &lengths, int64_t sequence) const;
-    const int32_t *integers(const char *name, const std::vector<int32_t> &values);
-    void fill_side(bool jagged, const std::vector<int32_t> &lengths, const std::vector<int32_t> &used,
-                   const char *letter, int64_t *seqlen, int64_t *total, int64_t *max, const int32_t **cu,
-                   const int32_t **seqused);
-    void lay_out(Tensor &tensor, const char *name, int32_t dtype, bool jagged, int64_t rows, int64_t heads, int64_t dim,
-                 bool expandable);
-    void fill(Tensor &tensor, bool of_queries, uint64_t seed);
-    gdpa_tensor argument(const Tensor &tensor) const;
-    void add_output(const char *name, int32_t dtype, bool of_queries, int64_t heads, int64_t dim);
-    void make_backward(int64_t rows_q);
-    void make_offsets_wrong();
-    template <typename Visit> void for_rows(const Output &output, Visit visit) const;
-    bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
-    std::string make_schedule(launch_shape *shape);
-    std::string check_schedule() const;
-    std::string launch_forward(bool *launched);
-    std::string launch_backward(bool *launched);
-    std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
-                                 const backward_grid &grid, const tensor_box *boxes);
-    std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
-    bool compute_reference(std::vector<double> (&results)[4][3]) const;
-    void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[4][3], size_t number,
-                     compare_place place, int64_t global, int64_t start) const;
-    std::string compare_output(size_t number, const std::vector<double> (&results)[4][3], double *worst) const;
-    std::string compare_outputs(double *worst) const;
-    std::string check_untouched() const;
-
-    const Program &program_;
-    const Shape &shape_;
-    const bool backward_;
-    GlobalMemory memory_;
-    GlobalBuffer *schedule_ = nullptr;
-    gdpa_args args_ = GDPA_ARGS_INIT;
-    reference_problem reference_ = {};
-    Tensor q_, k_, v_, dout_;
-    std::vector<Output> outputs_;
-};
 
 Problem::Problem(const Program &program, const Shape &shape)
     : program_(program), shape_(shape), backward_(program.spec.pass == GDPA_PASS_BACKWARD)
@@ -477,141 +403,6 @@ std::string Problem::check_untouched() const
         }
     }
     return "";
-}
-
-/* The tensor maps of a kernel that loads through the copy engine. "", or why the driver would refuse one. */
-static std::string encode_maps(const tensor_box *boxes, int count, gdpa_tensor_map *const *maps)
-{
-    for (int i = 0; i < count; ++i) {
-        const tensor_box &box = boxes[i];
-        const uint32_t sizes[TENSOR_BOX_RANK] = {TENSOR_BOX_COLUMNS, box.rows, 1, 1};
-        TensorMapRequest request;
-        request.rank = TENSOR_BOX_RANK;
-        request.base = box.data;
-        request.sizes = box.extents;
-        request.strides = box.strides;
-        request.box = sizes;
-        request.swizzle = Swizzle::Bytes128;
-        const std::string wrong = tensor_map_encode(maps[i], request);
-        if (!wrong.empty()) {
-            return text("tensor map %d: %s", i, wrong.c_str());
-        }
-    }
-    return "";
-}
-
-/* "", or what went wrong. */
-std::string Problem::launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid)
-{
-    void *all[] = {parameters};
-    Launch what;
-    what.kernel = name;
-    what.entry = entry;
-    what.parameters = all;
-    what.grid = grid.x;
-    what.grid_y = grid.y;
-    what.block = grid.block;
-    what.shared_bytes = grid.smem;
-    what.resident = shape_.resident;
-    what.completion = shape_.completion;
-    what.seed = shape_.seed;
-    what.memory = &memory_;
-    const LaunchResult result = launch(what);
-    return result.passed ? "" : result.message;
-}
-
-/* As runtime/launch.c does, into memory that is not initialised. */
-std::string Problem::make_schedule(launch_shape *shape)
-{
-    GlobalBuffer &schedule = memory_.add("schedule", shape->schedule, 256, shape_.placement);
-    memset(schedule.data(), 0xff, shape->schedule);
-    shape->params.schedule = reinterpret_cast<uint32_t *>(schedule.data());
-    schedule_ = &schedule;
-    const backward_grid grid = {kScheduleLists, 1, kScheduleThreads, kScheduleSmemBytes};
-    return launch_one((program_.kernel.name + SCHEDULE_ENTRY_SUFFIX).c_str(), program_.kernel.second, &shape->params,
-                      grid);
-}
-
-/* The counters must be as the launch found them. */
-std::string Problem::check_schedule() const
-{
-    uint32_t words[kScheduleHeaderWords] = {};
-    if (schedule_ != nullptr) {
-        memcpy(words, schedule_->data(), sizeof words);
-    }
-    for (const uint32_t word : words) {
-        if (word != 0) {
-            return "a counter of the schedule is not 0 behind the launch";
-        }
-    }
-    return "";
-}
-
-std::string Problem::launch_forward(bool *launched)
-{
-    launch_shape shape;
-    if (launch_shape_fill(&program_.spec, &program_.plan, &args_, &shape) != GDPA_OK) {
-        return gdpa_last_error();
-    }
-    *launched = shape.grid != 0;
-    if (shape.grid == 0) {
-        return "";
-    }
-    launch_shape_fit(&shape, &program_.plan, shape_.blocks);
-    if (shape.schedule > 0) {
-        const std::string wrong = make_schedule(&shape);
-        if (!wrong.empty()) {
-            return wrong;
-        }
-    }
-    gdpa_fwd_sm90_params boxed;
-    if (shape.boxed) {
-        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map};
-        const std::string wrong = encode_maps(shape.boxes, TENSOR_BOX_COUNT, maps);
-        if (!wrong.empty()) {
-            return wrong;
-        }
-        boxed.common = shape.params;
-    }
-    const backward_grid grid = {shape.grid, shape.grid_y, shape.block, shape.smem};
-    return launch_one(program_.kernel.name.c_str(), program_.kernel.entry,
-                      shape.boxed ? static_cast<void *>(&boxed) : &shape.params, grid);
-}
-
-/* A kernel of a backward; boxes: those of its tensor maps, or null. */
-std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
-                                      const backward_grid &grid, const tensor_box *boxes)
-{
-    if (boxes == nullptr || grid.x == 0) {
-        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &params, grid);
-    }
-    gdpa_bwd_sm90_params boxed;
-    gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
-    const std::string wrong = encode_maps(boxes, BACKWARD_BOX_COUNT, maps);
-    boxed.common = params;
-    return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid) : wrong;
-}
-
-/* As runtime/launch.c does: zeros into the workspace, the main kernel, the second one. */
-std::string Problem::launch_backward(bool *launched)
-{
-    backward_shape shape;
-    if (backward_shape_fill(&program_.spec, &program_.plan, &args_, &shape) != GDPA_OK) {
-        return gdpa_last_error();
-    }
-    *launched = shape.main.x != 0 || shape.second.x != 0;
-    backward_shape_fit(&shape, shape_.blocks);
-    if (shape.workspace > 0) {
-        GlobalBuffer &workspace = memory_.add("workspace", shape.workspace, 256, shape_.placement);
-        memset(workspace.data(), 0, shape.workspace);
-        shape.params.dq_sum = reinterpret_cast<float *>(workspace.data());
-    }
-    const Kernel &kernel = program_.kernel;
-    const std::string wrong =
-        launch_gradients(kernel.name, kernel.entry, shape.params, shape.main, shape.boxed ? shape.boxes : nullptr);
-    return !wrong.empty() ? wrong
-                          : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape.params,
-                                             shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
 }
 
 /*

@@ -1,0 +1,206 @@
+/*
+ * Launching a problem, as runtime/launch.c does; see problem.hpp.
+ */
+#include "problem_class.hpp"
+#include "tensor_map.hpp"
+#include "text.hpp"
+
+#include <cstring>
+
+extern "C" {
+#include "gen/body.h"
+}
+
+namespace emu
+{
+
+/* The tensor maps of a kernel that loads through the copy engine. "", or why the driver would refuse one. */
+static std::string encode_maps(const tensor_box *boxes, int count, gdpa_tensor_map *const *maps)
+{
+    for (int i = 0; i < count; ++i) {
+        const tensor_box &box = boxes[i];
+        const uint32_t sizes[TENSOR_BOX_RANK] = {TENSOR_BOX_COLUMNS, box.rows, 1, 1};
+        TensorMapRequest request;
+        request.rank = TENSOR_BOX_RANK;
+        request.base = box.data;
+        request.sizes = box.extents;
+        request.strides = box.strides;
+        request.box = sizes;
+        request.swizzle = Swizzle::Bytes128;
+        const std::string wrong = tensor_map_encode(maps[i], request);
+        if (!wrong.empty()) {
+            return text("tensor map %d: %s", i, wrong.c_str());
+        }
+    }
+    return "";
+}
+
+/* "", or what went wrong. */
+std::string Problem::launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid)
+{
+    void *all[] = {parameters};
+    Launch what;
+    what.kernel = name;
+    what.entry = entry;
+    what.parameters = all;
+    what.grid = grid.x;
+    what.grid_y = grid.y;
+    what.block = grid.block;
+    what.shared_bytes = grid.smem;
+    what.resident = shape_.resident;
+    what.completion = shape_.completion;
+    what.seed = shape_.seed;
+    what.memory = &memory_;
+    const LaunchResult result = launch(what);
+    return result.passed ? "" : result.message;
+}
+
+/* As runtime/launch.c does, into memory that is not initialised. */
+std::string Problem::make_schedule(launch_shape *shape)
+{
+    GlobalBuffer &schedule = memory_.add("schedule", shape->schedule, 256, shape_.placement);
+    memset(schedule.data(), 0xff, shape->schedule);
+    shape->params.schedule = reinterpret_cast<uint32_t *>(schedule.data());
+    schedule_ = &schedule;
+    const backward_grid grid = {kScheduleLists, 1, kScheduleThreads, kScheduleSmemBytes};
+    return launch_one((program_.kernel.name + SCHEDULE_ENTRY_SUFFIX).c_str(), program_.kernel.second, &shape->params,
+                      grid);
+}
+
+/* The counters must be as the launch found them, and the lists as the lengths say. */
+std::string Problem::check_schedule() const
+{
+    uint32_t words[kScheduleHeaderWords] = {};
+    if (schedule_ != nullptr) {
+        memcpy(words, schedule_->data(), sizeof words);
+    }
+    for (const uint32_t word : words) {
+        if (word != 0) {
+            return "a counter of the schedule is not 0 behind the launch";
+        }
+    }
+    for (int list = 0; schedule_ != nullptr && !shape_.wrong_offsets && list < kScheduleLists; ++list) {
+        const std::string wrong = check_list(list);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+    }
+    return "";
+}
+
+/*
+ * One list against the lengths: every sequence has one rank, sums of tiles are those of the ranks before, and the cost of a sequence's
+ * longest tile, without a mask the rows of the other side, nowhere rises by more than the eighth that a class is wide.
+ */
+std::string Problem::check_list(int list) const
+{
+    const bool of_keys = list == kScheduleKeys;
+    const int64_t stride = schedule_stride(args_.batch);
+    const auto *words = reinterpret_cast<const uint32_t *>(schedule_->data()) + kScheduleHeaderWords;
+    const uint32_t *order = words + list * kScheduleArrays * stride;
+    const bool masked = spec_bounds_left(&program_.spec) || spec_bounds_right(&program_.spec);
+    std::vector<bool> met(static_cast<size_t>(args_.batch), false);
+    int64_t tiles[kScheduleHeights] = {};
+    int64_t cost_before = INT32_MAX;
+    for (int64_t rank = 0; rank <= args_.batch; ++rank) {
+        for (int height = 0; height < kScheduleHeights; ++height) {
+            if (order[(height + 1) * stride + rank] != tiles[height]) {
+                return text("list %d of the schedule has %u tiles of %d rows before rank %lld, there are %lld", list,
+                            order[(height + 1) * stride + rank], (height + 1) * kScheduleTileStep,
+                            static_cast<long long>(rank), static_cast<long long>(tiles[height]));
+            }
+        }
+        if (rank == args_.batch) {
+            break;
+        }
+        const uint32_t sequence = order[rank];
+        if (sequence >= met.size() || met[sequence]) {
+            return text("rank %lld of list %d of the schedule is sequence %u, which is none or was met before",
+                        static_cast<long long>(rank), list, sequence);
+        }
+        met[sequence] = true;
+        const reference_sequence where = reference_sequence_find(&reference_, sequence);
+        const int64_t rows = of_keys ? where.rows_k : where.rows_q;
+        const int64_t cost = rows == 0 ? 0 : of_keys ? where.rows_q : where.rows_k;
+        if (!masked && cost > cost_before + cost_before / 8) {
+            return text("rank %lld of list %d of the schedule costs %lld, the one before it %lld",
+                        static_cast<long long>(rank), list, static_cast<long long>(cost),
+                        static_cast<long long>(cost_before));
+        }
+        cost_before = cost;
+        for (int height = 0; height < kScheduleHeights; ++height) {
+            const int64_t step = (height + 1) * kScheduleTileStep;
+            tiles[height] += (rows + step - 1) / step;
+        }
+    }
+    return "";
+}
+
+std::string Problem::launch_forward(bool *launched)
+{
+    launch_shape shape;
+    if (launch_shape_fill(&program_.spec, &program_.plan, &args_, &shape) != GDPA_OK) {
+        return gdpa_last_error();
+    }
+    *launched = shape.grid != 0;
+    if (shape.grid == 0) {
+        return "";
+    }
+    launch_shape_fit(&shape, &program_.plan, shape_.blocks);
+    if (shape.schedule > 0) {
+        const std::string wrong = make_schedule(&shape);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+    }
+    gdpa_fwd_sm90_params boxed;
+    if (shape.boxed) {
+        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map};
+        const std::string wrong = encode_maps(shape.boxes, TENSOR_BOX_COUNT, maps);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+        boxed.common = shape.params;
+    }
+    const backward_grid grid = {shape.grid, shape.grid_y, shape.block, shape.smem};
+    return launch_one(program_.kernel.name.c_str(), program_.kernel.entry,
+                      shape.boxed ? static_cast<void *>(&boxed) : &shape.params, grid);
+}
+
+/* A kernel of a backward; boxes: those of its tensor maps, or null. */
+std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+                                      const backward_grid &grid, const tensor_box *boxes)
+{
+    if (boxes == nullptr || grid.x == 0) {
+        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &params, grid);
+    }
+    gdpa_bwd_sm90_params boxed;
+    gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
+    const std::string wrong = encode_maps(boxes, BACKWARD_BOX_COUNT, maps);
+    boxed.common = params;
+    return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid) : wrong;
+}
+
+/* As runtime/launch.c does: zeros into the workspace, the main kernel, the second one. */
+std::string Problem::launch_backward(bool *launched)
+{
+    backward_shape shape;
+    if (backward_shape_fill(&program_.spec, &program_.plan, &args_, &shape) != GDPA_OK) {
+        return gdpa_last_error();
+    }
+    *launched = shape.main.x != 0 || shape.second.x != 0;
+    backward_shape_fit(&shape, shape_.blocks);
+    if (shape.workspace > 0) {
+        GlobalBuffer &workspace = memory_.add("workspace", shape.workspace, 256, shape_.placement);
+        memset(workspace.data(), 0, shape.workspace);
+        shape.params.dq_sum = reinterpret_cast<float *>(workspace.data());
+    }
+    const Kernel &kernel = program_.kernel;
+    const std::string wrong =
+        launch_gradients(kernel.name, kernel.entry, shape.params, shape.main, shape.boxed ? shape.boxes : nullptr);
+    return !wrong.empty() ? wrong
+                          : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape.params,
+                                             shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
+}
+
+} // namespace emu
