@@ -11,7 +11,8 @@
 enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 1024 };
 
 /* Of each pass the fastest first; its last one runs everything. */
-static const struct plan_family *const families[] = {&plan_sm90, &plan_portable, &plan_bwd_sm90, &plan_bwd_portable};
+static const struct plan_family *const families[] = {&plan_short, &plan_stream, &plan_sm90, &plan_portable, &plan_bwd_sm90,
+                                                    &plan_bwd_portable};
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 
 static const struct plan_family *family_find(int32_t pass, int32_t number)
@@ -73,6 +74,7 @@ static const struct plan_family *fastest_family(const gdpa_spec *spec, struct sb
             continue;
         }
         const char *refusal = families[i]->refusal(spec);
+        refusal = refusal != NULL ? refusal : families[i]->by_request;
         if (refusal == NULL) {
             return families[i];
         }
@@ -84,6 +86,20 @@ static const struct plan_family *fastest_family(const gdpa_spec *spec, struct sb
 int32_t plan_auto_family(const gdpa_spec *spec)
 {
     return fastest_family(spec, NULL)->number;
+}
+
+int32_t plan_family_for(const gdpa_spec *spec, const struct plan_lengths *lengths)
+{
+    const bool open = (spec->family == GDPA_FAMILY_DEFAULT || spec->family == GDPA_FAMILY_AUTO) &&
+                      (spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO) &&
+                      spec->pass != GDPA_PASS_BACKWARD;
+    for (size_t i = 0; i < FAMILY_COUNT && open; ++i) {
+        const struct plan_family *family = families[i];
+        if (family->suits != NULL && family->suits(spec, lengths) && family->refusal(spec) == NULL) {
+            return family->number;
+        }
+    }
+    return GDPA_FAMILY_AUTO;
 }
 
 static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family **family, struct sbuf *reasons,
@@ -203,8 +219,8 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
     TRY(arch_of(normalised, &arch, why));
     const struct plan_family *family = family_find(normalised->pass, plan->family);
     if (family == NULL) {
-        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal are portable (%d) and sm90 (%d)",
-                    plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90);
+        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal are portable (%d), sm90 (%d) and short (%d)",
+                    plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90, KERNEL_FAMILY_SHORT);
     }
     const char *refusal = family->refusal(normalised);
     if (refusal != NULL) {

@@ -10,6 +10,8 @@
 enum kernel_family {
     KERNEL_FAMILY_PORTABLE = GDPA_FAMILY_PORTABLE, /* templates/fwd_portable.cuh, bwd_portable.cuh */
     KERNEL_FAMILY_SM90 = GDPA_FAMILY_SM90,         /* templates/fwd_sm90.cuh, bwd_sm90.cuh */
+    KERNEL_FAMILY_SHORT = GDPA_FAMILY_SHORT,       /* templates/fwd_short.cuh; no backward */
+    KERNEL_FAMILY_STREAM = GDPA_FAMILY_STREAM,     /* templates/fwd_stream.cuh; no backward */
 };
 
 struct kernel_plan {
@@ -45,6 +47,17 @@ struct kernel_plan {
 
 /* The family that `auto` stands for, of a spec with an arch. */
 int32_t plan_auto_family(const gdpa_spec *spec);
+
+/* What arguments say of the lengths: upper bounds, and how many (sequence, query head) pairs there are. */
+struct plan_lengths {
+    int64_t longest_q, longest_k, pairs;
+};
+
+/*
+ * The family that a forward of such lengths is better made with than by the plan's own choice, which knows the spec only: short, stream,
+ * or auto for none. Of any legal spec; one that names a family keeps it.
+ */
+int32_t plan_family_for(const gdpa_spec *spec, const struct plan_lengths *lengths);
 
 /* The plan of a normalised spec with an arch; `reasons` (may be NULL) gets a line for each choice. */
 gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why);

@@ -14,6 +14,9 @@ struct plan_family {
     const char *name;
     const char *entry; /* template with the entry function */
 
+    /* NULL; or why a plan never takes the family by itself, and whether it is the one for such lengths. */
+    const char *by_request;
+    bool (*suits)(const gdpa_spec *spec, const struct plan_lengths *lengths);
     /* Why the family has no kernel for a spec with an arch; NULL: it has one. */
     const char *(*refusal)(const gdpa_spec *spec);
     /* Fills a plan whose family is set, with a reason for each choice. */
@@ -25,6 +28,8 @@ struct plan_family {
 };
 
 extern const struct plan_family plan_portable;
+extern const struct plan_family plan_short;
+extern const struct plan_family plan_stream;
 extern const struct plan_family plan_sm90;
 extern const struct plan_family plan_bwd_portable;
 extern const struct plan_family plan_bwd_sm90;

@@ -1,8 +1,33 @@
 /*
- * The one-call forward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed.
+ * The one-call forward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed, and of the
+ * family that the lengths suggest.
  */
+#include "gen/plan.h"
 #include "runtime/kernel.h"
 #include "runtime/launch_checks.h"
+
+static int64_t longest(bool jagged, int64_t seqlen, int64_t total, int64_t max_seqlen)
+{
+    return !jagged ? seqlen : max_seqlen > 0 && max_seqlen < total ? max_seqlen : total;
+}
+
+/*
+ * The family that the lengths suggest for a spec that leaves the choice; GDPA_FAMILY_AUTO: none, or structs of another version, which are
+ * left as they are.
+ */
+static int32_t family_by_lengths(const gdpa_spec *spec, const gdpa_args *args)
+{
+    if (spec->size != sizeof *spec || args->size != sizeof *args) {
+        return GDPA_FAMILY_AUTO;
+    }
+    struct plan_lengths lengths = {
+        longest(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q, args->total_q, args->max_seqlen_q),
+        longest(spec->layout_k == GDPA_LAYOUT_JAGGED, args->seqlen_k, args->total_k, args->max_seqlen_k), INT64_MAX};
+    if (__builtin_mul_overflow(args->batch, args->heads_q, &lengths.pairs)) {
+        return GDPA_FAMILY_AUTO; /* the launch refuses it */
+    }
+    return plan_family_for(spec, &lengths);
+}
 
 /* *own becomes the spec normalised, with unaligned set where a tensor needs it. */
 static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
@@ -23,7 +48,8 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     return GDPA_OK;
 }
 
-static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream)
+static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family, const gdpa_args *args,
+                           struct CUstream_st *stream)
 {
     const bool as_it_is =
         spec->size == sizeof *spec && (spec->unaligned != 0 || args_unaligned_tensor(spec, args) == NULL);
@@ -31,6 +57,10 @@ static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args
     gdpa_spec own;
     if (!as_it_is) {
         TRY(spec_for_tensors(spec, args, &own));
+        spec = &own;
+    } else if (family != GDPA_FAMILY_AUTO) {
+        own = *spec;
+        own.family = family;
         spec = &own;
     }
     FAIL_IF(spec->pass == GDPA_PASS_BACKWARD, GDPA_E_ARGUMENT, "pass is bwd; gdpa_forward runs forward kernels");
@@ -45,10 +75,18 @@ gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *
             : spec == NULL ? "spec"
                            : "args");
     gdpa_status status = GDPA_OK;
-    gdpa_kernel *kernel = kernel_at_hand(ctx, spec);
+    const int32_t family = family_by_lengths(spec, args);
+    gdpa_spec own;
+    const gdpa_spec *likely = spec;
+    if (family != GDPA_FAMILY_AUTO) {
+        own = *spec;
+        own.family = family;
+        likely = &own;
+    }
+    gdpa_kernel *kernel = kernel_at_hand(ctx, likely);
     if (kernel != NULL && kernel_launch_quickly(kernel, args, stream, &status)) {
         kernel_hit(ctx);
         return status;
     }
-    return forward(ctx, spec, args, stream);
+    return forward(ctx, spec, family, args, stream);
 }

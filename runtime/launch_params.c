@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define GRID_LIMIT INT64_C(2147483647)
 #define SCHEDULE_LIMIT (INT64_C(1) << 30) /* sequences of a schedule, and places that are counted in it */
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -25,7 +26,9 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
 {
     int64_t per_head;
     const bool listed = spec_is_listed(spec); /* the schedule knows all tiles; here is how many there are at most */
-    if (spec->layout_q == GDPA_LAYOUT_JAGGED) {
+    if (plan->family == KERNEL_FAMILY_SHORT) {
+        per_head = args->batch;
+    } else if (spec->layout_q == GDPA_LAYOUT_JAGGED) {
         const int64_t longest = args->max_seqlen_q < args->total_q ? args->max_seqlen_q : args->total_q;
         const int64_t per_sequence = divide_up(longest, plan->block_m);
         const int64_t virtual_tiles = args->total_q / plan->block_m + args->batch;
@@ -55,6 +58,21 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
     return GDPA_OK;
 }
 
+/* Of kernels whose warps take (sequence, head) pairs: from here on a warp may have several, so that the SMs even out. */
+enum { PAIRS_A_WARP = 4 };
+
+/* Enough blocks for all SMs; where that is many pairs a warp, more of them: those that wait even out what sequences cost. */
+static void short_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors)
+{
+    const int64_t most = divide_up(shape->params.num_tiles, plan->warps);
+    const int64_t resident = (int64_t)multiprocessors * plan->min_blocks;
+    int64_t blocks = divide_up(most, PAIRS_A_WARP);
+    blocks = blocks > resident ? blocks : resident;
+    blocks = blocks < most ? blocks : most;
+    shape->grid = (uint32_t)(blocks < GRID_LIMIT ? blocks : GRID_LIMIT);
+    shape->grid_y = 1;
+}
+
 /*
  * Blocks take the places block, block + grid, block + 2 grid ... Where the full tiles do not divide evenly, `light` blocks have one
  * less of them than the others, and the short tiles should go to those, two each when two short tiles are no more than a full one:
@@ -63,6 +81,10 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
 void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors)
 {
     struct gdpa_fwd_params *params = &shape->params;
+    if (plan->family == KERNEL_FAMILY_SHORT) {
+        short_shape_fit(shape, plan, multiprocessors);
+        return;
+    }
     multiprocessors = without_margin(multiprocessors, shape->sm_margin);
     if (!shape->persistent || (shape->grid_y <= 1 && shape->grid <= multiprocessors)) {
         return;

@@ -42,6 +42,7 @@ void launch_quick_make(const gdpa_spec *normalised, const struct kernel_plan *pl
     quick->jagged_k = normalised->layout_k == GDPA_LAYOUT_JAGGED;
     quick->causal = normalised->causal != 0;
     quick->boxed = plan->family == KERNEL_FAMILY_SM90;
+    quick->pairs = plan->family == KERNEL_FAMILY_SHORT;
     quick->stride_limit = quick->boxed ? TENSOR_BOX_STRIDE_LIMIT : INT64_MAX;
     quick->q = tensor_make(normalised->head_dim, normalised->dtype, unaligned);
     quick->k = quick->q;
@@ -188,7 +189,10 @@ static inline bool tiles_fill(const struct launch_quick *quick, const gdpa_args 
     const uint32_t block_m = quick->block_m;
     int64_t per_head;
     params->full_tiles_per_seq = 0;
-    if (quick->jagged_q) {
+    if (quick->pairs) {
+        params->tiles_per_seq = 0;
+        per_head = args->batch;
+    } else if (quick->jagged_q) {
         const uint32_t longest = (uint32_t)(args->max_seqlen_q < args->total_q ? args->max_seqlen_q : args->total_q);
         const uint32_t per_sequence = longest / block_m + (longest % block_m != 0);
         const int64_t virtual_tiles = (uint32_t)args->total_q / block_m + args->batch;

@@ -41,6 +41,8 @@ enum fixed_word {
     WORD_KVJAGGED,
     WORD_PORTABLE,
     WORD_SM90,
+    WORD_SHORT,
+    WORD_STREAM, /* families in the order of their numbers */
     WORD_STATIC,
     WORD_ZIGZAG,
     WORD_DYNAMIC,
@@ -56,8 +58,9 @@ static const char *const fixed_words[WORD_COUNT] = {
     [WORD_BF16] = "bf16",         [WORD_FP16] = "fp16",         [WORD_CAUSAL] = "causal",
     [WORD_TOP_LEFT] = "top_left", [WORD_KVJAGGED] = "kvjagged", [WORD_DET] = "det",
     [WORD_OUT_BF16] = "outbf16",  [WORD_OUT_FP16] = "outfp16",  [WORD_OUT_FP32] = "outfp32",
-    [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",         [WORD_STATIC] = "static",
-    [WORD_ZIGZAG] = "zigzag",     [WORD_DYNAMIC] = "dynamic",
+    [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",         [WORD_SHORT] = "short",
+    [WORD_STREAM] = "stream",     [WORD_STATIC] = "static",     [WORD_ZIGZAG] = "zigzag",
+    [WORD_DYNAMIC] = "dynamic",
 };
 
 static bool take_fixed_word(struct bench_case *parsed, const char *word)
@@ -99,7 +102,9 @@ static bool take_fixed_word(struct bench_case *parsed, const char *word)
         return true;
     case WORD_PORTABLE:
     case WORD_SM90:
-        spec->family = found == WORD_PORTABLE ? GDPA_FAMILY_PORTABLE : GDPA_FAMILY_SM90;
+    case WORD_SHORT:
+    case WORD_STREAM:
+        spec->family = GDPA_FAMILY_PORTABLE + (found - WORD_PORTABLE);
         return true;
     case WORD_STATIC:
     case WORD_ZIGZAG:
@@ -340,8 +345,8 @@ void bench_case_name(const struct bench_case *named, char name[BENCH_NAME])
     if (spec->out_dtype != 0 && spec->out_dtype != spec->dtype) {
         add_word(name, "/out%s", dtype_name(spec->out_dtype));
     }
-    if (spec->family == GDPA_FAMILY_PORTABLE || spec->family == GDPA_FAMILY_SM90) {
-        add_word(name, "/%s", fixed_words[spec->family == GDPA_FAMILY_PORTABLE ? WORD_PORTABLE : WORD_SM90]);
+    if (spec->family >= GDPA_FAMILY_PORTABLE) {
+        add_word(name, "/%s", fixed_words[WORD_PORTABLE + (spec->family - GDPA_FAMILY_PORTABLE)]);
     }
     if (spec->schedule >= GDPA_SCHEDULE_STATIC) {
         add_word(name, "/%s", fixed_words[WORD_STATIC + (spec->schedule - GDPA_SCHEDULE_STATIC)]);

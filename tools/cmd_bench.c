@@ -260,8 +260,8 @@ static void set_case(const struct bench_case *one, json_t *object)
              (spec->flags & GDPA_SPEC_WINDOW_RIGHT) != 0 ? spec->window_right : -1);
     json_set_text(object, "window", window);
     json_set_bool(object, "deterministic", spec->deterministic);
-    static const char *const families[] = {"auto", "auto", "portable", "sm90"};
-    json_set_text(object, "family", spec->family >= 0 && spec->family <= 3 ? families[spec->family] : NULL);
+    static const char *const families[] = {"auto", "auto", "portable", "sm90", "short", "stream"};
+    json_set_text(object, "family", spec->family >= 0 && spec->family <= 5 ? families[spec->family] : NULL);
     static const char *const schedules[] = {"auto", "auto", "static", "zigzag", "dynamic"};
     json_set_text(object, "schedule", spec->schedule >= 0 && spec->schedule <= 4 ? schedules[spec->schedule] : NULL);
 }

@@ -19,6 +19,7 @@ const struct matrix_row matrices[] = {
     {"default",
      "every pair of options of the forward, every value of the backward's; what the committed records state"},
     {"portable", "the same kernels, all of the portable family, whatever the architecture offers"},
+    {"short", "the forward of families short and stream, which lengths are needed to choose"},
     {"backward", "every pair of options of the backward"},
     {"small", "few kernels on tiny shapes, for compute-sanitizer"},
     {"tiny", "fewer still, for the slowest of its tools"},
@@ -151,13 +152,20 @@ static void meet(struct pairs *pairs, const struct choice *choice)
     }
 }
 
+/* Which kernels of a covering set are visited. */
+struct range {
+    bool backward;
+    const char *family; /* "": the architecture's own */
+    int rows;           /* the first ones */
+};
+
 /*
  * Options that few kernels set: a forward does not depend on the first two, nor an old architecture on the third. One row in eight has a
  * schedule, where there are families that have some.
  */
-static const char *extra_words(int row, bool portable)
+static const char *extra_words(int row, bool family)
 {
-    if (row % 8 == 6 && !portable) {
+    if (row % 8 == 6 && !family) {
         return row % 16 == 6 ? " schedule=dynamic" : " schedule=zigzag";
     }
     switch (row) {
@@ -166,23 +174,26 @@ static const char *extra_words(int row, bool portable)
     case 7:
         return " deterministic";
     case 11:
-        return portable ? "" : " family=portable";
+        return family ? "" : " family=portable";
     default:
         return "";
     }
 }
 
-static void choice_text(const struct choice *choice, bool backward, const char *extra, const char *family,
-                        const char *arch, char *text, size_t capacity)
+static void choice_text(const struct choice *choice, const struct range *range, const char *extra, const char *arch,
+                        char *text, size_t capacity)
 {
-    size_t length = (size_t)snprintf(text, capacity, backward ? "bwd" : "fwd");
+    size_t length = (size_t)snprintf(text, capacity, range->backward ? "bwd" : "fwd");
     for (int factor = 0; factor < FACTOR_COUNT; factor++) {
         const char *words = factors[factor].values[choice->value[factor]];
         if (words[0] != 0) {
             length += (size_t)snprintf(text + length, capacity - length, " %s", words);
         }
     }
-    length += (size_t)snprintf(text + length, capacity - length, "%s%s", extra, family);
+    length += (size_t)snprintf(text + length, capacity - length, "%s", extra);
+    if (range->family[0] != 0) {
+        length += (size_t)snprintf(text + length, capacity - length, " family=%s", range->family);
+    }
     if (arch != NULL) {
         snprintf(text + length, capacity - length, " arch=%s", arch);
     }
@@ -190,8 +201,19 @@ static void choice_text(const struct choice *choice, bool backward, const char *
 
 typedef bool (*visit_fn)(const char *text, void *user);
 
-/* The first `rows` of a covering set; all of them meet every pair of the two large factors too. */
-static bool visit_rows(bool backward, int rows, bool portable, const char *arch, visit_fn visit, void *user)
+/* Whether a family has a kernel for it; those of lengths are narrow and aligned. */
+static bool family_runs(const char *family, const struct choice *choice)
+{
+    if (strcmp(family, "short") != 0 && strcmp(family, "stream") != 0) {
+        return true;
+    }
+    int dim = 0, dim_v = 0;
+    sscanf(factors[FACTOR_DIMS].values[choice->value[FACTOR_DIMS]], "head_dim=%d head_dim_v=%d", &dim, &dim_v);
+    return dim <= 128 && dim_v <= 128 && choice->value[FACTOR_ALIGNMENT] == 0;
+}
+
+/* The first rows of a covering set; all of them meet every pair of the two large factors too. */
+static bool visit_rows(const struct range *range, const char *arch, visit_fn visit, void *user)
 {
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL) {
@@ -200,18 +222,20 @@ static bool visit_rows(bool backward, int rows, bool portable, const char *arch,
     int activations = factors[FACTOR_ACTIVATION].count;
     int dims = factors[FACTOR_DIMS].count;
     bool going = true;
-    for (int row = 0; going && row < rows; row++) {
+    for (int row = 0; going && row < range->rows; row++) {
         struct choice choice = {{0}};
         choice.value[FACTOR_ACTIVATION] = row % activations;
         choice.value[FACTOR_DIMS] = (row / activations + row % activations) % dims;
-        for (int factor = FACTOR_DIMS + 1; factor < (backward ? FACTOR_COUNT : FACTOR_ORDER); factor++) {
+        for (int factor = FACTOR_DIMS + 1; factor < (range->backward ? FACTOR_COUNT : FACTOR_ORDER); factor++) {
             choice.value[factor] = best_value(pairs, &choice, factor, row);
         }
         meet(pairs, &choice);
-        char text[MAX_TEXT];
-        choice_text(&choice, backward, backward ? "" : extra_words(row, portable), portable ? " family=portable" : "",
-                    arch, text, sizeof text);
-        going = visit(text, user);
+        if (family_runs(range->family, &choice)) {
+            char text[MAX_TEXT];
+            choice_text(&choice, range, range->backward ? "" : extra_words(row, range->family[0] != 0), arch, text,
+                        sizeof text);
+            going = visit(text, user);
+        }
     }
     free(pairs);
     return going;
@@ -226,10 +250,11 @@ enum {
     FEWER = 3, /* of the rows are the backward's share in `default`: the gradients take a multiple of the time */
 };
 
-static bool visit_default(bool portable, const char *arch, visit_fn visit, void *user)
+static bool visit_default(const char *family, const char *arch, visit_fn visit, void *user)
 {
-    return visit_rows(false, all_rows(), portable, arch, visit, user) &&
-           visit_rows(true, all_rows() / FEWER, portable, arch, visit, user);
+    const struct range forward = {false, family, all_rows()};
+    const struct range backward = {true, family, all_rows() / FEWER};
+    return visit_rows(&forward, arch, visit, user) && visit_rows(&backward, arch, visit, user);
 }
 
 enum {
@@ -251,7 +276,8 @@ static bool visit_small(const char *arch, visit_fn visit, void *user)
         choice.value[FACTOR_ALIGNMENT] = row % 5 == 4 ? 1 : 0;
         choice.value[FACTOR_ORDER] = backward && row % 3 == 1 ? 1 : 0;
         char text[MAX_TEXT];
-        choice_text(&choice, backward, "", "", arch, text, sizeof text);
+        const struct range range = {.backward = backward, .family = ""};
+        choice_text(&choice, &range, "", arch, text, sizeof text);
         if (!visit(text, user)) {
             return false;
         }
@@ -301,13 +327,19 @@ static bool visit_public(const char *arch, visit_fn visit, void *user)
 bool matrix_specs(const char *name, const char *arch, bool (*visit)(const char *text, void *user), void *user)
 {
     if (strcmp(name, "default") == 0) {
-        return visit_default(false, arch, visit, user);
+        return visit_default("", arch, visit, user);
     }
     if (strcmp(name, "portable") == 0) {
-        return visit_default(true, arch, visit, user);
+        return visit_default("portable", arch, visit, user);
+    }
+    if (strcmp(name, "short") == 0) {
+        const struct range short_ones = {false, "short", all_rows() / 2};
+        const struct range streams = {false, "stream", all_rows() / 2};
+        return visit_rows(&short_ones, arch, visit, user) && visit_rows(&streams, arch, visit, user);
     }
     if (strcmp(name, "backward") == 0) {
-        return visit_rows(true, all_rows(), false, arch, visit, user);
+        const struct range range = {true, "", all_rows()};
+        return visit_rows(&range, arch, visit, user);
     }
     if (strcmp(name, "small") == 0) {
         return visit_small(arch, visit, user);
@@ -370,7 +402,8 @@ static unsigned long long default_shapes(size_t index)
 
 unsigned long long matrix_shapes(const char *name, size_t index)
 {
-    if (strcmp(name, "default") == 0 || strcmp(name, "portable") == 0 || strcmp(name, "backward") == 0) {
+    if (strcmp(name, "default") == 0 || strcmp(name, "portable") == 0 || strcmp(name, "short") == 0 ||
+        strcmp(name, "backward") == 0) {
         return default_shapes(index);
     }
     if (strcmp(name, "small") == 0) {

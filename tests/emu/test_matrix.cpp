@@ -1,5 +1,5 @@
 /*
- * The emulator matrix: every kernel of the default matrix runs on small shapes full of edges and is compared with the float64 reference.
+ * The emulator matrix: every kernel of the matrices default and short runs on small shapes full of edges and is compared with the float64 reference.
  *
  * One process a kernel, EMU_JOBS of them at a time, so that a crash or a hang is the failure of one kernel. Prints TAP. A word as argument
  * runs only the kernels whose spec contains it.
@@ -78,6 +78,18 @@ const char accumulating[] = "heads=2/1 q=33,70,5 k=150,20,0 accumulate=1 seed=19
 const char small_factors[] = "heads=2/1 q=70,20 k=150,20 sigma=60 scale=0.0001 out_scale=0.00001 seed=20";
 /* Scores of 1e-5, where tanh is less than the bound says it may be off. */
 const char tiny_scores[] = "heads=2/1 q=70,20 k=150,20 scale=0.000001 seed=21";
+/* Many sequences of each kind a warp, more heads than warps and fewer, and as many warps as pairs. */
+const char *const short_sequences[] = {
+    "heads=4/2 q=1,0,16,17,32,5,31,2,9,33 k=16,7,1,32,17,0,33,3,31,2 blocks=1 complete=random seed=26",
+    "heads=5/1 q=3,32,0,0,20 k=32,0,4,0,20 blocks=1 strides=gaps before=2 behind=3 max=unknown seed=27",
+    "heads=1/1 q=17,16,1,64,0,30,8 k=17,20,1,33,0,16,8 blocks=2 resident=2 complete=random used_q=17,3,1,40,0,30,8 seed=28",
+};
+/* More queries than a block has, and several turns of a warp. */
+const char *const few_keys[] = {
+    "heads=2/1 q=1030,5 k=33,64 complete=random seed=29",
+    "heads=1/1 q=0,700,129 k=64,0,7 complete=earliest max=unknown seed=30",
+    "heads=1/1 q=500 k=70 used_k=31 complete=random strides=gaps seed=31",
+};
 const char unaligned_shape[] = "heads=4/2 q=31,0,66 k=129,5,47 strides=odd before=1 behind=2 seed=11";
 
 struct Case {
@@ -100,7 +112,7 @@ std::vector<Case> all_cases(const char *only)
 {
     static const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a", "sm_87", "sm_103a", "sm_121a"};
     std::vector<std::string> specs;
-    if (!matrix_specs("default", nullptr, collect, &specs)) {
+    if (!matrix_specs("default", nullptr, collect, &specs) || !matrix_specs("short", nullptr, collect, &specs)) {
         return {};
     }
     std::vector<Case> cases;
@@ -125,6 +137,12 @@ std::vector<Case> all_cases(const char *only)
                 if (specs[i].find("out_dtype=fp32") != std::string::npos) {
                     one.shapes.emplace_back(accumulating);
                 }
+            }
+            if (specs[i].find("family=short") != std::string::npos) {
+                one.shapes.insert(one.shapes.end(), std::begin(short_sequences), std::end(short_sequences));
+            }
+            if (specs[i].find("family=stream") != std::string::npos) {
+                one.shapes.emplace_back(turn(few_keys, i));
             }
             if (specs[i].find("activation=tanh ") != std::string::npos) {
                 one.shapes.emplace_back(tiny_scores);

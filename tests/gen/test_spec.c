@@ -104,7 +104,7 @@ static void every_illegal_value_of_every_field_is_refused_by_name(void **state)
         {"layout_q", {-1, 3, INT32_MAX, INT32_MIN}, 4},
         {"layout_k", {-1, 3, INT32_MAX, INT32_MIN}, 4},
         {"schedule", {-1, 5, INT32_MAX, INT32_MIN}, 4},
-        {"family", {-1, 4, INT32_MAX, INT32_MIN}, 4},
+        {"family", {-1, 6, INT32_MAX, INT32_MIN}, 4},
         {"deterministic", {-1, 2, INT32_MAX, INT32_MIN}, 4},
         {"unaligned", {-1, 2, INT32_MAX, INT32_MIN}, 4},
         {"arch", {-1, 1, 75, 81, 88, 91, 101, 122, 900, INT32_MAX, INT32_MIN}, 11},

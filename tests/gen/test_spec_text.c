@@ -141,7 +141,7 @@ static void wrong_texts_are_refused_with_the_word_and_the_cure(void **state)
         {"dtype=fp32", {"dtype is fp32 (3)", "bf16 (1), fp16 (2)"}},
         {"dtype=bf61", {"dtype is 'bf61'", "legal are bf16, fp16; did you mean 'bf16'?"}},
         {"out_dtype=fp23", {"legal are bf16, fp16, fp32; did you mean 'fp32'?"}},
-        {"family=sm_90", {"family is 'sm_90'", "legal are auto, portable, sm90; did you mean 'sm90'?"}},
+        {"family=sm_90", {"family is 'sm_90'", "legal are auto, portable, sm90, short, stream; did you mean 'sm90'?"}},
         {"arch=sm_75", {"arch is 'sm_75'", "sm_80, sm_86"}},
         {"head_dim", {"head_dim stands without a value", "head_dim=VALUE"}},
         {"activation", {"activation stands without a value"}},

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 family=portable arch=sm_90a
- * kernel     gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_2bef880b
+ * kernel     gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_7cb3a77b
  * generator  (this version)
  * plan       portable block_m=128 block_n=32 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=90128 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 family=portable arch=sm_90a"
@@ -745,17 +745,6 @@ struct gdpa_fwd_sm90_params {
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
-// ---- templates/ptx/barrier.cuh
-/*
- * Block-wide barrier. PTX ISA, "bar.sync".
- */
-
-/* All threads of the block; orders their shared and global accesses. */
-__device__ inline void bar_sync_0()
-{
-    asm volatile("bar.sync 0;" ::: "memory");
-}
-
 // ---- templates/sequence.cuh
 /*
  * Where a sequence lies and how long it is, from the offsets and lengths on the device. Nothing in them is trusted: whatever
@@ -786,6 +775,50 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
         length = clamp_row(ld_global_nc_s32(seqused + batch), 0, length);
     }
     return {first, static_cast<int32_t>(length)};
+}
+
+// ---- templates/operands.cuh
+/*
+ * Where the tensors of one (sequence, head) lie.
+ */
+
+/* One (sequence, head) as a block sees it. */
+struct Operands {
+    const uint16_t *q; // row 0 of the sequence, this head
+    const uint16_t *k;
+    const uint16_t *v;
+    int64_t o_offset; // elements, of row 0
+    int32_t length_q;
+    int32_t length_k;
+};
+
+__device__ inline Operands find_operands(const gdpa_fwd_params &params, int32_t batch, int32_t head)
+{
+    const Sequence q = find_sequence(params.cu_seqlens_q, params.seqused_q, params.rows_q, batch);
+    const Sequence k = find_sequence(params.cu_seqlens_k, params.seqused_k, params.rows_k, batch);
+    const int32_t head_k = head / params.heads_per_group;
+    Operands operands;
+    operands.q = static_cast<const uint16_t *>(params.q) + batch * params.q_stride_batch +
+                 q.first_row * params.q_stride_row + head * params.q_stride_head;
+    operands.k = static_cast<const uint16_t *>(params.k) + batch * params.k_stride_batch +
+                 k.first_row * params.k_stride_row + head_k * params.k_stride_head;
+    operands.v = static_cast<const uint16_t *>(params.v) + batch * params.v_stride_batch +
+                 k.first_row * params.v_stride_row + head_k * params.v_stride_head;
+    operands.o_offset = batch * params.o_stride_batch + q.first_row * params.o_stride_row + head * params.o_stride_head;
+    operands.length_q = q.length;
+    operands.length_k = k.length;
+    return operands;
+}
+
+// ---- templates/ptx/barrier.cuh
+/*
+ * Block-wide barrier. PTX ISA, "bar.sync".
+ */
+
+/* All threads of the block; orders their shared and global accesses. */
+__device__ inline void bar_sync_0()
+{
+    asm volatile("bar.sync 0;" ::: "memory");
 }
 
 // ---- templates/ptx/ldmatrix.cuh
@@ -1166,34 +1199,6 @@ static_assert(kParking + 16 <= kSmemBytes, "the plan gave too little shared memo
 static_assert(kWarpRows % 16 == 0 && kBlockN % kSliceN == 0 && kSliceN % 16 == 0, "tiles are made of 16 x 16 steps");
 static_assert(kStages >= 2, "a tile is copied while another one is used");
 
-/* One (sequence, head) as a block sees it. */
-struct Operands {
-    const uint16_t *q; // row 0 of the sequence, this head
-    const uint16_t *k;
-    const uint16_t *v;
-    int64_t o_offset; // elements, of row 0
-    int32_t length_q;
-    int32_t length_k;
-};
-
-__device__ inline Operands find_operands(const gdpa_fwd_params &params, int32_t batch, int32_t head)
-{
-    const Sequence q = find_sequence(params.cu_seqlens_q, params.seqused_q, params.rows_q, batch);
-    const Sequence k = find_sequence(params.cu_seqlens_k, params.seqused_k, params.rows_k, batch);
-    const int32_t head_k = head / params.heads_per_group;
-    Operands operands;
-    operands.q = static_cast<const uint16_t *>(params.q) + batch * params.q_stride_batch +
-                 q.first_row * params.q_stride_row + head * params.q_stride_head;
-    operands.k = static_cast<const uint16_t *>(params.k) + batch * params.k_stride_batch +
-                 k.first_row * params.k_stride_row + head_k * params.k_stride_head;
-    operands.v = static_cast<const uint16_t *>(params.v) + batch * params.v_stride_batch +
-                 k.first_row * params.v_stride_row + head_k * params.v_stride_head;
-    operands.o_offset = batch * params.o_stride_batch + q.first_row * params.o_stride_row + head * params.o_stride_head;
-    operands.length_q = q.length;
-    operands.length_k = k.length;
-    return operands;
-}
-
 /* Keys and values of a tile into their slots, as one group; an empty group behind the last tile. */
 __device__ inline void load_keys_and_values(uint32_t shared, const gdpa_fwd_params &params, const Operands &operands,
                                             int32_t tile, int32_t end_tile)
@@ -1239,7 +1244,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_2bef880b(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_7cb3a77b(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

@@ -95,6 +95,48 @@ static void a_family_that_was_asked_for_is_not_left_for_another(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+static void lengths_choose_the_family(void **state)
+{
+    (void)state;
+    static const int capability = 86;
+    gdpa_ctx *ctx = context_on(&capability, 1);
+    gdpa_args args = runtime_args();
+    args.seqlen_q = args.seqlen_k = 64;
+    for (int i = 0; i < 3; i++) {
+        expect_text(forward(ctx, "fwd head_dim=64 activation=silu", &args, fake_driver_control->stream(0)).kernel,
+                    "_short_");
+    }
+    assert_int_equal(fake_nvrtc_control->calls("nvrtcCompileProgram"), 1);
+    const char *const others[] = {"fwd head_dim=64 activation=silu family=portable", "fwd head_dim=192 activation=silu"};
+    for (int i = 0; i < 2; i++) {
+        const struct fake_launch launch = forward(ctx, others[i], &args, fake_driver_control->stream(0));
+        assert_null(strstr(launch.kernel, "_short_"));
+    }
+    /* Lengths of jagged sequences are known by their maxima, or by a small total. */
+    args.seqlen_q = args.seqlen_k = 0;
+    args.cu_seqlens_q = args.cu_seqlens_k = (const int32_t *)(uintptr_t)0x1000;
+    args.total_q = args.total_k = 1000;
+    const char jagged[] = "fwd head_dim=64 activation=silu layout_q=jagged layout_k=jagged";
+    assert_null(strstr(forward(ctx, jagged, &args, fake_driver_control->stream(0)).kernel, "_short_"));
+    args.max_seqlen_q = args.max_seqlen_k = 32;
+    expect_text(forward(ctx, jagged, &args, fake_driver_control->stream(0)).kernel, "_short_");
+    args.max_seqlen_q = args.max_seqlen_k = 0;
+    args.total_q = args.total_k = 60;
+    expect_text(forward(ctx, jagged, &args, fake_driver_control->stream(0)).kernel, "_short_");
+    /* Few keys and many queries. */
+    args.batch = 1000;
+    args.total_q = 100000;
+    expect_text(forward(ctx, jagged, &args, fake_driver_control->stream(0)).kernel, "_stream_");
+    args.total_q = 60;
+    /* Tensors that it cannot copy take the portable one. */
+    args.v.data = (void *)(uintptr_t)0x30002;
+    expect_text(forward(ctx, jagged, &args, fake_driver_control->stream(0)).kernel, "unaligned");
+    gdpa_spec named = runtime_spec("fwd head_dim=64 activation=silu layout_q=jagged layout_k=jagged family=short");
+    expect_failure(gdpa_forward(ctx, &named, &args, fake_driver_control->stream(0)), GDPA_E_ARGUMENT,
+                   "v is not aligned as family short");
+    gdpa_ctx_destroy(ctx);
+}
+
 static void the_stream_decides_on_the_architecture(void **state)
 {
     (void)state;
@@ -144,6 +186,7 @@ int main(void)
         TEST(it_gets_and_launches),
         TEST(tensors_that_need_it_get_the_unaligned_kernel),
         TEST(a_family_that_was_asked_for_is_not_left_for_another),
+        TEST(lengths_choose_the_family),
         TEST(the_stream_decides_on_the_architecture),
         TEST(bad_calls_are_refused),
     };

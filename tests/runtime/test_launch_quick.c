@@ -45,6 +45,7 @@ static const char *const texts[] = {
     "fwd head_dim=64 activation=relu layout_k=jagged causal arch=sm_100a",
     "fwd head_dim=40 activation=relu unaligned arch=sm_80",
     "fwd head_dim=256 dtype=fp16 activation=relu unaligned out_dtype=fp32 layout_q=jagged layout_k=jagged arch=sm_80",
+    "fwd head_dim=64 activation=relu layout_q=jagged layout_k=jagged family=short arch=sm_90a",
 };
 enum { TEXTS = sizeof texts / sizeof texts[0] };
 

@@ -126,8 +126,11 @@ static void default_has_every_value_of_every_option(void **state)
             continue; /* that of the machine */
         }
         for (size_t v = 0; (value = spec_word_value(word, v, NULL)) != NULL; v++) {
-            bool of_one_arch = strcmp(word->name, "family") == 0 && strncmp(value, "sm", 2) == 0; /* auto finds it */
-            if (!of_one_arch && !number_met(collected, word, number_of(word, value))) {
+            /* auto finds that of an architecture, and those of lengths have a matrix of their own */
+            bool elsewhere = strcmp(word->name, "family") == 0 &&
+                             (strncmp(value, "sm", 2) == 0 || strcmp(value, "short") == 0 ||
+                              strcmp(value, "stream") == 0);
+            if (!elsewhere && !number_met(collected, word, number_of(word, value))) {
                 fail_msg("no kernel has %s=%s", word->name, value);
             }
         }
@@ -293,6 +296,7 @@ static void sizes_are_what_a_run_can_afford(void **state)
     assert_in_range(matrix_count("default"), 150, MOST_KERNELS);
     assert_in_range(matrix_count("small"), 20, 40);
     assert_in_range(matrix_count("tiny"), 4, 10);
+    assert_in_range(matrix_count("short"), 80, 160);
     assert_in_range(matrix_count("backward"), 150, MOST_KERNELS);
     assert_in_range(matrix_count("public"), 1, 4);
     assert_int_equal(matrix_count("none"), 0);
@@ -315,6 +319,31 @@ static void portable_is_default_with_another_family(void **state)
     }
     collected_free(all);
     collected_free(portable);
+}
+
+static void short_has_every_activation_mask_type_and_layout_that_its_families_run(void **state)
+{
+    (void)state;
+    struct collected *collected = collect("short", NULL);
+    bool activations[18] = {false}, types[4][4] = {{false}}, layouts[3][3] = {{false}}, causal[2] = {false};
+    for (size_t i = 0; i < collected->count; i++) {
+        const gdpa_spec *spec = &collected->specs[i];
+        assert_true(spec->family == GDPA_FAMILY_SHORT || spec->family == GDPA_FAMILY_STREAM);
+        assert_true(spec->head_dim <= 128 && spec->head_dim_v <= 128 && spec->unaligned == 0);
+        activations[spec->activation] = true;
+        types[spec->dtype][spec->out_dtype != 0 ? spec->out_dtype : spec->dtype] = true;
+        layouts[spec->layout_q != 0 ? spec->layout_q : 1][spec->layout_k != 0 ? spec->layout_k : 1] = true;
+        causal[spec->causal] = true;
+        assert_true(matrix_shapes("default", i) == matrix_shapes("short", i));
+    }
+    for (int a = 1; a <= 17; a++) {
+        assert_true(activations[a]);
+    }
+    for (int in = GDPA_DTYPE_BF16; in <= GDPA_DTYPE_FP16; in++) {
+        assert_true(types[in][GDPA_DTYPE_BF16] && types[in][GDPA_DTYPE_FP16] && types[in][GDPA_DTYPE_FP32]);
+    }
+    assert_true(layouts[1][1] && layouts[1][2] && layouts[2][1] && layouts[2][2] && causal[0] && causal[1]);
+    collected_free(collected);
 }
 
 static void small_has_every_activation_and_both_layouts(void **state)
@@ -422,7 +451,7 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     matrix_unknown("defaults", why, sizeof why);
     assert_string_equal(
         why,
-        "unknown matrix defaults (did you mean default?); known are default, portable, backward, small, tiny, public");
+        "unknown matrix defaults (did you mean default?); known are default, portable, short, backward, small, tiny, public");
 }
 
 int main(void)
@@ -438,6 +467,7 @@ int main(void)
         cmocka_unit_test(default_has_every_value_of_the_backward),
         cmocka_unit_test(sizes_are_what_a_run_can_afford),
         cmocka_unit_test(portable_is_default_with_another_family),
+        cmocka_unit_test(short_has_every_activation_mask_type_and_layout_that_its_families_run),
         cmocka_unit_test(small_has_every_activation_and_both_layouts),
         cmocka_unit_test(tiny_has_both_families_types_and_layouts),
         cmocka_unit_test(default_runs_every_general_shape_with_every_layout),
