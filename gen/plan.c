@@ -11,8 +11,8 @@
 enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 1024 };
 
 /* Of each pass the fastest first; its last one runs everything. */
-static const struct plan_family *const families[] = {&plan_short, &plan_stream, &plan_sm90, &plan_portable, &plan_bwd_sm90,
-                                                    &plan_bwd_portable};
+static const struct plan_family *const families[] = {&plan_short,    &plan_stream,   &plan_sm90,
+                                                     &plan_portable, &plan_bwd_sm90, &plan_bwd_portable};
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 
 static const struct plan_family *family_find(int32_t pass, int32_t number)

@@ -19,7 +19,7 @@ enum {
     WIDE = 96,
     KEYS = 32,
     MOST_WARPS = 16,   /* of an SM; more of them gain nothing */
-    LONGEST = 64, /* sequences for which it is faster than the others */
+    LONGEST = 64,      /* sequences for which it is faster than the others */
     LARGEST_DIM = 128, /* beyond it the output of 32 rows does not fit the registers */
     MOST_REGISTERS = 255,
     REGISTERS_STEP = 8,
@@ -122,7 +122,8 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->block_n = KEYS;
     plan->slice_n = 16;
     plan->stages = 1;
-    sbuf_addf(reasons, "reason: block_m %d, block_n %d: of each warp; the half that a sequence leaves empty is skipped\n",
+    sbuf_addf(reasons,
+              "reason: block_m %d, block_n %d: of each warp; the half that a sequence leaves empty is skipped\n",
               plan->block_m, plan->block_n);
     sbuf_addstr(reasons, "reason: slice_n 16: scores of 16 keys at a time leave registers for more warps\n");
     sbuf_addstr(reasons, "reason: stages 1: the next step is copied as soon as its place is free, and the other warps "
@@ -136,8 +137,9 @@ const struct plan_family plan_short = {
     .number = KERNEL_FAMILY_SHORT,
     .name = "short",
     .entry = "fwd_short.cuh",
-    .by_request = "a spec does not say that sequences are short; gdpa_forward takes it where the lengths that it is given "
-                  "do",
+    .by_request =
+        "a spec does not say that sequences are short; gdpa_forward takes it where the lengths that it is given "
+        "do",
     .suits = suits,
     .refusal = refusal,
     .make = make,

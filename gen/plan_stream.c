@@ -92,8 +92,7 @@ static const char *refusal(const gdpa_spec *spec)
 static bool suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
 {
     (void)spec;
-    return lengths->longest_q > FEW_QUERIES && lengths->longest_k <= KEYS &&
-           lengths->pairs >= FEWEST_PAIRS;
+    return lengths->longest_q > FEW_QUERIES && lengths->longest_k <= KEYS && lengths->pairs >= FEWEST_PAIRS;
 }
 
 static int32_t at_most(int32_t value, int32_t most)

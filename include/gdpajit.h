@@ -205,8 +205,9 @@ typedef enum gdpa_family {
     GDPA_FAMILY_AUTO = 1,     /* the planner chooses the fastest that can run the spec */
     GDPA_FAMILY_PORTABLE = 2, /* mma.sync and cp.async: sm_80 and later */
     GDPA_FAMILY_SM90 = 3,     /* wgmma and TMA, warp-specialised: sm_90a; needs aligned tensors */
-    GDPA_FAMILY_SHORT = 4,    /* mma.sync, a sequence a warp: forward of sequences up to some 64 rows; likewise */
-    GDPA_FAMILY_STREAM = 5    /* mma.sync, queries pass by few keys: forward of many queries and up to some 64 keys; likewise */
+    /* Forward only, head dimensions up to 128, aligned tensors. gdpa_forward takes them by the lengths that it is given. */
+    GDPA_FAMILY_SHORT = 4, /* mma.sync, a sequence a warp: best up to 64 rows */
+    GDPA_FAMILY_STREAM = 5 /* mma.sync, queries pass by few keys: best up to 64 keys and for many queries */
 } gdpa_family;
 
 /* Bits of gdpa_spec.flags: the field counts although it may be zero. */

@@ -17,7 +17,7 @@ struct quick_tensor {
 
 /* What a kernel fixes of every launch of it; made once. */
 struct launch_quick {
-    bool usable; /* false: always the long way */
+    bool usable;                                   /* false: always the long way */
     bool jagged_q, jagged_k, causal, boxed, pairs; /* pairs: warps take them, whatever the lengths are */
     int64_t stride_limit;
     struct quick_tensor q, k, v, o;

@@ -58,6 +58,9 @@ static const char *const forward_cases[] = {
 
 /* The shapes of the public benchmark. */
 #define PUBLIC(rows, keys, fill) "fwd/jagged/d128/q" rows "/k" keys "/h4/b1152/bf16/fast_gelu" fill
+/* Few keys: what counts is the part of the rate of a copy. */
+#define CROSS128(keys, family) "fwd/jagged/d128/q1000/k" keys "/h4/b1152/bf16/fast_gelu" family
+#define CROSS64(keys, family) "fwd/jagged/d64/q1000/k" keys "/h8/b1152/bf16/fast_gelu" family
 static const char *const jagged_cases[] = {
     PUBLIC("256", "256", ""),
     PUBLIC("512", "512", ""),
@@ -83,6 +86,14 @@ static const char *const jagged_cases[] = {
     "fwd/jagged/d128/q65536/k65536/h4/b1024/bf16/fast_gelu/causal/kvjagged/others64/dynamic",
     "fwd/jagged/d128/q1024/k1024/h4/b1152/bf16/relu",
     "fwd/jagged/d128/q1024/k256/h4/b1152/bf16/relu",
+    CROSS128("32", "/stream"),
+    CROSS128("64", "/stream"),
+    CROSS128("128", ""),
+    CROSS64("32", "/stream"),
+    CROSS64("64", "/stream"),
+    CROSS64("128", ""),
+    "fwd/jagged/d64/q32/k32/h4/b100000/bf16/fast_gelu/fill0.5/kvjagged/short",
+    "fwd/jagged/d64/q64/k64/h4/b50000/bf16/fast_gelu/fill0.5/kvjagged/short",
     NULL,
 };
 

@@ -82,7 +82,8 @@ const char tiny_scores[] = "heads=2/1 q=70,20 k=150,20 scale=0.000001 seed=21";
 const char *const short_sequences[] = {
     "heads=4/2 q=1,0,16,17,32,5,31,2,9,33 k=16,7,1,32,17,0,33,3,31,2 blocks=1 complete=random seed=26",
     "heads=5/1 q=3,32,0,0,20 k=32,0,4,0,20 blocks=1 strides=gaps before=2 behind=3 max=unknown seed=27",
-    "heads=1/1 q=17,16,1,64,0,30,8 k=17,20,1,33,0,16,8 blocks=2 resident=2 complete=random used_q=17,3,1,40,0,30,8 seed=28",
+    "heads=1/1 q=17,16,1,64,0,30,8 k=17,20,1,33,0,16,8 blocks=2 resident=2 complete=random used_q=17,3,1,40,0,30,8 "
+    "seed=28",
 };
 /* More queries than a block has, and several turns of a warp. */
 const char *const few_keys[] = {

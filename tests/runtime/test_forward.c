@@ -107,7 +107,8 @@ static void lengths_choose_the_family(void **state)
                     "_short_");
     }
     assert_int_equal(fake_nvrtc_control->calls("nvrtcCompileProgram"), 1);
-    const char *const others[] = {"fwd head_dim=64 activation=silu family=portable", "fwd head_dim=192 activation=silu"};
+    const char *const others[] = {"fwd head_dim=64 activation=silu family=portable",
+                                  "fwd head_dim=192 activation=silu"};
     for (int i = 0; i < 2; i++) {
         const struct fake_launch launch = forward(ctx, others[i], &args, fake_driver_control->stream(0));
         assert_null(strstr(launch.kernel, "_short_"));

@@ -550,40 +550,6 @@ static void one_layout_may_be_jagged_and_the_other_dense(void **state)
     assert_ptr_equal(shape.params.seqused_k, args.seqused_k);
 }
 
-/* A warp of 4 takes whole (sequence, head) pairs: the lengths do not matter. */
-static void blocks_of_short_sequences_share_the_pairs_out(void **state)
-{
-    (void)state;
-    static const struct {
-        int64_t batch, heads;
-        uint32_t multiprocessors, grid;
-    } cases[] = {
-        {1, 1, 132, 1},          /* a pair, a block */
-        {3, 3, 132, 3},          /* as many warps as pairs, at least */
-        {1000, 4, 132, 528},     /* as many as are resident */
-        {100000, 4, 132, 25000}, /* some 4 pairs a warp */
-        {1000000, 64, 1, 4000000},
-        {2147483646, 3, 1, 402653184},
-    };
-    const gdpa_spec spec = normalised(JAGGED);
-    struct kernel_plan plan = plan_of(32);
-    plan.family = KERNEL_FAMILY_SHORT;
-    plan.warps = 4;
-    plan.min_blocks = 4;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gdpa_args args = jagged_args();
-        struct launch_shape shape;
-        args.batch = cases[i].batch;
-        args.heads_q = args.heads_k = cases[i].heads;
-        expect_ok(launch_shape_fill(&spec, &plan, &args, &shape));
-        assert_int_equal(shape.params.num_tiles, cases[i].batch * cases[i].heads);
-        launch_shape_fit(&shape, &plan, cases[i].multiprocessors);
-        assert_int_equal(shape.grid, cases[i].grid);
-        assert_int_equal(shape.grid_y, 1);
-        assert_false(shape.boxed);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,7 +572,6 @@ int main(void)
         cmocka_unit_test(the_search_numbering_gives_every_sequence_the_tiles_it_needs),
         cmocka_unit_test(more_tiles_than_a_launch_can_have_are_refused),
         cmocka_unit_test(very_many_tiles_are_counted_in_64_bits_and_the_grid_is_limited),
-        cmocka_unit_test(blocks_of_short_sequences_share_the_pairs_out),
         cmocka_unit_test(one_layout_may_be_jagged_and_the_other_dense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,9 +127,9 @@ static void default_has_every_value_of_every_option(void **state)
         }
         for (size_t v = 0; (value = spec_word_value(word, v, NULL)) != NULL; v++) {
             /* auto finds that of an architecture, and those of lengths have a matrix of their own */
-            bool elsewhere = strcmp(word->name, "family") == 0 &&
-                             (strncmp(value, "sm", 2) == 0 || strcmp(value, "short") == 0 ||
-                              strcmp(value, "stream") == 0);
+            bool elsewhere =
+                strcmp(word->name, "family") == 0 &&
+                (strncmp(value, "sm", 2) == 0 || strcmp(value, "short") == 0 || strcmp(value, "stream") == 0);
             if (!elsewhere && !number_met(collected, word, number_of(word, value))) {
                 fail_msg("no kernel has %s=%s", word->name, value);
             }
@@ -449,9 +449,8 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     int seen = 0;
     assert_false(matrix_specs("defaults", NULL, stop_at_third, &seen));
     matrix_unknown("defaults", why, sizeof why);
-    assert_string_equal(
-        why,
-        "unknown matrix defaults (did you mean default?); known are default, portable, short, backward, small, tiny, public");
+    assert_string_equal(why, "unknown matrix defaults (did you mean default?); known are default, portable, short, "
+                             "backward, small, tiny, public");
 }
 
 int main(void)

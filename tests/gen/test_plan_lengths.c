@@ -1,0 +1,131 @@
+/*
+ * plan: the families that lengths choose, short and stream.
+ */
+#include "gen/plan.h"
+
+#include "gen/tables.h"
+#include "tests/gen/gen_test.h"
+#include "tests/gen/plan_changes.h"
+
+/* Of a plan for head dimension 64. */
+static const struct change short_changes[] = {
+    {FIELD(family), 2, "32 for 4 warps"},
+    {FIELD(block_m), 16, NULL},
+    {FIELD(block_m), 64, "block_m 64"},
+    {FIELD(block_n), 16, "block_n 16"},
+    {FIELD(block_n), 64, "shared memory an SM"},
+    {FIELD(slice_n), 32, "slice_n 32"},
+    {FIELD(warps), 2, NULL},
+    {FIELD(warps), 8, "shared memory an SM"},
+    {FIELD(threads), 64, "threads"},
+    {FIELD(stages), 2, "stages 2"},
+    {FIELD(q_in_registers), 1, "q_in_registers"},
+    {FIELD(min_blocks), 9, "shared memory an SM"},
+    {FIELD(min_blocks), 1, NULL},
+    {FIELD(smem_bytes), 0, "smem_bytes"},
+    {FIELD(query_stages), 1, "query_stages"},
+    {FIELD(value_columns), 64, "value_columns"},
+    {FIELD(producer_registers), 24, "producer_registers"},
+    {FIELD(consumer_registers), 24, "consumer_registers"},
+};
+
+/* The same of the family stream. */
+static const struct change stream_changes[] = {
+    {FIELD(block_m), 48, NULL},
+    {FIELD(block_n), 80, NULL},
+    {FIELD(block_n), 128, NULL},
+    {FIELD(block_n), 512, "shared memory an SM"},
+    {FIELD(slice_n), 32, NULL},
+    {FIELD(slice_n), 48, "does not divide"},
+    {FIELD(slice_m), 48, "slice_m 48"},
+    {FIELD(slice_m), 0, "slice_m 0"},
+    {FIELD(warps), 8, "shared memory an SM"},
+    {FIELD(stages), 2, "stages 2"},
+    {FIELD(q_in_registers), 0, "q_in_registers 0"},
+    {FIELD(min_blocks), 1, NULL},
+    {FIELD(smem_bytes), 0, "smem_bytes"},
+    {FIELD(query_stages), 1, "query_stages"},
+    {FIELD(consumer_registers), 24, "consumer_registers"},
+};
+
+static void plans_for_lengths_are_checked_too(void **state)
+{
+    (void)state;
+    gdpa_spec spec = spec_of("d=64 act=relu arch=90 family=short");
+    struct kernel_plan plan = plan_of(&spec);
+    assert_int_equal(plan.family, KERNEL_FAMILY_SHORT);
+    check_changes(&spec, &plan, short_changes, COUNT_OF(short_changes));
+    spec = spec_of("d=64 act=relu arch=90 family=stream");
+    plan = plan_of(&spec);
+    assert_int_equal(plan.family, KERNEL_FAMILY_STREAM);
+    check_changes(&spec, &plan, stream_changes, COUNT_OF(stream_changes));
+}
+
+static void families_of_lengths_fit_every_architecture_up_to_head_dim_128(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"d=8 act=silu family=short", "d=8 act=silu family=stream"};
+    struct choice_table archs = choice_table(OPTION_KIND_CHOICE_ARCH);
+    struct sbuf why;
+    sbuf_init(&why, 4096);
+    for (size_t i = 0; i < 2 * archs.count; ++i) {
+        const struct arch_row *arch = arch_find(archs.rows[i / 2].number);
+        gdpa_spec spec = spec_of(texts[i % 2]);
+        spec.arch = arch->number;
+        for (spec.head_dim = 8; spec.head_dim <= 136; spec.head_dim += 8) {
+            for (spec.head_dim_v = 8; spec.head_dim_v <= 136; spec.head_dim_v += 8) {
+                struct kernel_plan plan;
+                const bool fits = spec.head_dim <= 128 && spec.head_dim_v <= 128;
+                assert_int_equal(plan_make(&spec, &plan, NULL, &why), fits ? GDPA_OK : GDPA_E_UNSUPPORTED);
+                if (fits) {
+                    assert_int_equal(plan.family, spec.family);
+                    assert_true(plan.min_blocks >= 1 && plan_registers(&spec, &plan) <= 255);
+                }
+            }
+        }
+    }
+    sbuf_deinit(&why);
+}
+
+static void lengths_choose_a_family_where_the_spec_leaves_it_open(void **state)
+{
+    (void)state;
+    enum { AUTO = GDPA_FAMILY_AUTO, SHORT = GDPA_FAMILY_SHORT, STREAM = GDPA_FAMILY_STREAM };
+    static const struct {
+        const char *text;
+        struct plan_lengths lengths;
+        int32_t family;
+    } cases[] = {
+        {"d=64 act=relu", {64, 64, 1}, SHORT},
+        {"d=128 dv=8 act=relu causal layout_q=jagged family=auto arch=80", {1, 0, 9}, SHORT},
+        {"d=64 act=relu", {65, 65, 10000}, AUTO},
+        {"d=64 act=relu", {64, 1000, 10000}, AUTO},
+        {"d=64 act=relu", {1000, 64, 10000}, STREAM},
+        {"d=64 act=relu", {1000, 64, 10}, AUTO},
+        {"d=64 act=relu", {1000, 65, 10000}, AUTO},
+        {"d=128 act=relu", {1000, 64, 10000}, STREAM},
+        {"d=64 act=relu unaligned", {64, 64, 10000}, AUTO},
+        {"d=136 act=relu", {64, 64, 10000}, AUTO},
+        {"d=64 dv=256 act=relu", {1000, 32, 10000}, AUTO},
+        {"d=64 act=relu family=portable", {64, 64, 10000}, AUTO},
+        {"d=64 act=relu family=sm90", {1000, 32, 10000}, AUTO},
+        {"bwd d=64 act=relu", {64, 64, 10000}, AUTO},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        const gdpa_spec spec = spec_of(cases[i].text);
+        if (plan_family_for(&spec, &cases[i].lengths) != cases[i].family) {
+            fail_msg("%s with %d and %d rows", cases[i].text, (int)cases[i].lengths.longest_q,
+                     (int)cases[i].lengths.longest_k);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_for_lengths_are_checked_too),
+        cmocka_unit_test(families_of_lengths_fit_every_architecture_up_to_head_dim_128),
+        cmocka_unit_test(lengths_choose_a_family_where_the_spec_leaves_it_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
