@@ -25,7 +25,7 @@ static const struct option_row options[] = {
      .letter = 'm',
      .kind = OPTION_TEXT,
      .values = "NAME",
-     .doc = "a list of kernels: default, portable, short, backward, small, tiny or public"},
+     .doc = "a list: default, portable, short, backward, small, tiny or public"},
     {.name = "arch", .kind = OPTION_TEXT, .values = "ARCH", .doc = "for specs without arch; default: this GPU's"},
     {.name = "filter", .kind = OPTION_REPEAT, .values = "TEXT", .doc = "only kernels whose spec holds every TEXT"},
     {.name = "shapes", .kind = OPTION_TEXT, .values = "LIST", .doc = "run these shapes, not those of the matrix"},
