@@ -48,6 +48,9 @@ struct kernel_plan {
 /* The family that `auto` stands for, of a spec with an arch. */
 int32_t plan_auto_family(const gdpa_spec *spec);
 
+/* Beyond so many keys no family is chosen by lengths. */
+enum { PLAN_FEW_KEYS = 64 };
+
 /* What arguments say of the lengths: upper bounds, and how many (sequence, query head) pairs there are. */
 struct plan_lengths {
     int64_t longest_q, longest_k, pairs;

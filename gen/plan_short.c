@@ -19,7 +19,6 @@ enum {
     WIDE = 96,
     KEYS = 32,
     MOST_WARPS = 16,   /* of an SM; more of them gain nothing */
-    LONGEST = 64,      /* sequences for which it is faster than the others */
     LARGEST_DIM = 128, /* beyond it the output of 32 rows does not fit the registers */
     MOST_REGISTERS = 255,
     REGISTERS_STEP = 8,
@@ -79,7 +78,7 @@ static const char *refusal(const gdpa_spec *spec)
 static bool suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
 {
     (void)spec;
-    return lengths->longest_q <= LONGEST && lengths->longest_k <= LONGEST;
+    return lengths->longest_q <= PLAN_FEW_KEYS && lengths->longest_k <= PLAN_FEW_KEYS;
 }
 
 static int32_t at_most(int32_t value, int32_t most)

@@ -18,7 +18,7 @@ enum {
     PARKING = 32, /* bytes behind V, for what is seldom read */
     QUERY_SLOTS = 2,
     ROWS = 1024,
-    KEYS = 64,
+    KEYS = PLAN_FEW_KEYS,
     SLICE = 16,
     WARPS = 4,
     MOST_WARPS = 12, /* of an SM: as many as the registers allow at head dim 64 and 128 */

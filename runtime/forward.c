@@ -20,9 +20,14 @@ static int32_t family_by_lengths(const gdpa_spec *spec, const gdpa_args *args)
     if (spec->size != sizeof *spec || args->size != sizeof *args) {
         return GDPA_FAMILY_AUTO;
     }
+    const int64_t longest_k =
+        longest(spec->layout_k == GDPA_LAYOUT_JAGGED, args->seqlen_k, args->total_k, args->max_seqlen_k);
+    if (longest_k > PLAN_FEW_KEYS) {
+        return GDPA_FAMILY_AUTO; /* at once, for most calls */
+    }
     struct plan_lengths lengths = {
-        longest(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q, args->total_q, args->max_seqlen_q),
-        longest(spec->layout_k == GDPA_LAYOUT_JAGGED, args->seqlen_k, args->total_k, args->max_seqlen_k), INT64_MAX};
+        longest(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q, args->total_q, args->max_seqlen_q), longest_k,
+        INT64_MAX};
     if (__builtin_mul_overflow(args->batch, args->heads_q, &lengths.pairs)) {
         return GDPA_FAMILY_AUTO; /* the launch refuses it */
     }
@@ -48,6 +53,21 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     return GDPA_OK;
 }
 
+/* In mode strict a kernel that was made beforehand, though slower, is better than none. */
+static gdpa_status borrow(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family, struct CUstream_st *stream,
+                          gdpa_kernel **kernel)
+{
+    if (family != GDPA_FAMILY_AUTO) {
+        gdpa_spec own = *spec;
+        own.family = family;
+        const gdpa_status status = kernel_borrow(ctx, &own, stream, kernel);
+        if (status != GDPA_E_NOT_READY) {
+            return status;
+        }
+    }
+    return kernel_borrow(ctx, spec, stream, kernel);
+}
+
 static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family, const gdpa_args *args,
                            struct CUstream_st *stream)
 {
@@ -58,13 +78,10 @@ static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family,
     if (!as_it_is) {
         TRY(spec_for_tensors(spec, args, &own));
         spec = &own;
-    } else if (family != GDPA_FAMILY_AUTO) {
-        own = *spec;
-        own.family = family;
-        spec = &own;
+        family = GDPA_FAMILY_AUTO;
     }
     FAIL_IF(spec->pass == GDPA_PASS_BACKWARD, GDPA_E_ARGUMENT, "pass is bwd; gdpa_forward runs forward kernels");
-    TRY(kernel_borrow(ctx, spec, stream, &kernel));
+    TRY(borrow(ctx, spec, family, stream, &kernel));
     return gdpa_launch(kernel, args, NULL, 0, stream);
 }
 

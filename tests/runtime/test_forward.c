@@ -138,6 +138,40 @@ static void lengths_choose_the_family(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+static void mode_strict_takes_what_was_made_beforehand(void **state)
+{
+    (void)state;
+    static const int capability = 86;
+    static const char text[] = "fwd head_dim=64 activation=silu";
+    char *folder = scratch_make();
+    gdpa_ctx_options options = runtime_options(folder);
+    fake_driver_control->devices(1, &capability);
+    fake_driver_control->params_size(sizeof(struct gdpa_fwd_params));
+    const gdpa_args args = runtime_args(); /* of few rows */
+    const gdpa_spec spec = runtime_spec(text);
+    gdpa_kernel *kernel = NULL;
+    gdpa_ctx *ctx = runtime_context(&options);
+    expect_ok(gdpa_kernel_get(ctx, &spec, &kernel));
+    gdpa_kernel_release(kernel);
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_STRICT;
+    ctx = runtime_context(&options);
+    for (int i = 0; i < 2; i++) {
+        const struct fake_launch launch = forward(ctx, text, &args, fake_driver_control->stream(0));
+        assert_null(strstr(launch.kernel, "_short_"));
+    }
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_AUTO;
+    ctx = runtime_context(&options);
+    expect_text(forward(ctx, text, &args, fake_driver_control->stream(0)).kernel, "_short_");
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_STRICT;
+    ctx = runtime_context(&options);
+    expect_text(forward(ctx, text, &args, fake_driver_control->stream(0)).kernel, "_short_");
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
 static void the_stream_decides_on_the_architecture(void **state)
 {
     (void)state;
@@ -188,6 +222,7 @@ int main(void)
         TEST(tensors_that_need_it_get_the_unaligned_kernel),
         TEST(a_family_that_was_asked_for_is_not_left_for_another),
         TEST(lengths_choose_the_family),
+        TEST(mode_strict_takes_what_was_made_beforehand),
         TEST(the_stream_decides_on_the_architecture),
         TEST(bad_calls_are_refused),
     };
