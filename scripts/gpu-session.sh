@@ -134,7 +134,7 @@ step warm 120 setup.txt "$program" warm --keep-going --progress never --matrix d
     --matrix short --matrix public $suites
 verify default 100
 verify portable 100
-verify short 40
+verify short 60
 verify public 110
 bench portable 60
 bench forward 180
