@@ -63,7 +63,7 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
     int32_t values = chunks(spec->head_dim_v);
     int64_t query_tile = (int64_t)(depth > values ? depth : values) * plan->block_m * CHUNK_ROW_BYTES;
     int64_t key_tiles = (int64_t)(depth + values) * plan->block_n * CHUNK_ROW_BYTES;
-    int64_t barriers = 3 * plan->query_stages + 5 * plan->stages;
+    int64_t barriers = 4 * plan->query_stages + 5 * plan->stages;
     return plan->query_stages * (query_tile + MESSAGE_BYTES) + plan->stages * key_tiles + barriers * BARRIER_BYTES;
 }
 

@@ -176,7 +176,7 @@ static gdpa_status queue_send(gdpa_kernel *kernel, struct queue *queue, struct C
 static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct tensor_box *boxes, int count,
                                struct gdpa_tensor_map *maps)
 {
-    static const char *const names[] = {"q", "k", "v", "dout"};
+    const char *const names[] = {"q", "k", "v", kernel->spec.pass == GDPA_PASS_BACKWARD ? "dout" : "o"};
     const struct driver *driver = kernel->driver;
     FAIL_IF(
         driver->tensor_map_encode == NULL, GDPA_E_DRIVER,
@@ -220,10 +220,11 @@ static gdpa_status kernel_ready(gdpa_kernel *kernel, struct CUstream_st *stream,
 static struct thread_maps_key maps_key(const gdpa_kernel *kernel, const struct gdpa_fwd_params *params)
 {
     return (struct thread_maps_key){.kernel = kernel->number,
-                                    .data = {params->q, params->k, params->v},
+                                    .data = {params->q, params->k, params->v, params->o},
                                     .strides = {params->q_stride_batch, params->q_stride_row, params->q_stride_head,
                                                 params->k_stride_batch, params->k_stride_row, params->k_stride_head,
-                                                params->v_stride_batch, params->v_stride_row, params->v_stride_head},
+                                                params->v_stride_batch, params->v_stride_row, params->v_stride_head,
+                                                params->o_stride_batch, params->o_stride_row, params->o_stride_head},
                                     .rows_q = params->rows_q,
                                     .rows_k = params->rows_k,
                                     .batch = params->batch,

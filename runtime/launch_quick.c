@@ -171,7 +171,8 @@ static inline bool tensors_fill(const struct launch_quick *quick, const gdpa_arg
     MUST(tensor_fill(&args->v, &quick->v, &key, false, &v));
     MUST(tensor_fill(&args->o, &quick->o, &query, true, &o));
     /* Of non-negative numbers the union is below a power of 2 when each of them is. */
-    MUST(((q.batch | q.row | q.head | k.batch | k.row | k.head) | (v.batch | v.row | v.head)) < quick->stride_limit);
+    MUST(((q.batch | q.row | q.head | k.batch | k.row | k.head) |
+          (v.batch | v.row | v.head | o.batch | o.row | o.head)) < quick->stride_limit);
     params->q = args->q.data, params->k = args->k.data, params->v = args->v.data, params->o = args->o.data;
     params->q_stride_batch = q.batch, params->q_stride_row = q.row, params->q_stride_head = q.head;
     params->k_stride_batch = k.batch, params->k_stride_row = k.row, params->k_stride_head = k.head;

@@ -42,8 +42,8 @@ struct thread_counts {
 /* All that the maps of a kernel are made of. */
 struct thread_maps_key {
     uint64_t kernel; /* 0: free */
-    const void *data[3];
-    int64_t strides[9];
+    const void *data[4];
+    int64_t strides[12];
     int64_t rows_q, rows_k;
     int32_t batch, heads_q, heads_per_group, unused;
 };

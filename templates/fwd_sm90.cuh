@@ -29,6 +29,9 @@
 #include "ptx/wgmma.cuh"
 #include "ring.cuh"
 #include "shared_tile.cuh"
+//@if !out_fp32
+#include "storer_sm90.cuh"
+//@endif
 //@if half_tiles
 #include "wgmma_half_keys.cuh"
 //@endif
@@ -326,6 +329,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         prefetch_tensormap(&params.q_map);
         prefetch_tensormap(&params.k_map);
         prefetch_tensormap(&params.v_map);
+        //@if !out_fp32
+        prefetch_tensormap(&params.o_map);
+        //@endif
     }
     //@if shared_out
     if (is_shared_out(params.common)) {
@@ -346,6 +352,12 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
             Scout scout = {shared, &params};
             scout.run();
         }
+        //@if !out_fp32
+        else {
+            Storer storer = {shared, &params};
+            storer.run();
+        }
+        //@endif
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
         Consumer consumer = {shared, &params.common, warpgroup - 1};
