@@ -164,11 +164,11 @@ struct Consumer {
 
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
-     * whose sign has to be turned, by a negative scale, take the slower way, too.
+     * that have to be turned, by a negative scale, take the slower way, too.
      */
     __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        if (activation_turn(constants) < 0.0f ||
+        if (activation_turn(constants) != 1.0f ||
             static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
             return tile;
         }
