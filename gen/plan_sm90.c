@@ -101,9 +101,8 @@ static gdpa_status check_registers(const struct kernel_plan *plan, int32_t consu
 static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
 {
     int32_t consumers = plan->warps / WARPGROUP_WARPS - 1;
-    if (plan->min_blocks != 1 || plan->q_in_registers != 0) {
-        return fail(why, GDPA_E_ARGUMENT, "min_blocks of the plan is %d and q_in_registers %d; family sm90 has 1 and 0",
-                    plan->min_blocks, plan->q_in_registers);
+    if (plan->min_blocks != 1) {
+        return fail(why, GDPA_E_ARGUMENT, "min_blocks of the plan is %d; family sm90 has 1", plan->min_blocks);
     }
     if (plan->warps % WARPGROUP_WARPS != 0 || consumers < 1 || plan->block_m != consumers * WARPGROUP_ROWS) {
         return fail(why, GDPA_E_ARGUMENT,
@@ -202,6 +201,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         plan->slice_n = plan->block_n;
         if (rung_fits(spec, plan, arch, reasons)) {
+            plan->q_in_registers = plan->consumer_registers == 232 ? spec->head_dim <= 128 : spec->head_dim <= 96;
             plan->slice_n = slice_for(spec->activation, plan->block_n, reasons);
             return GDPA_OK;
         }

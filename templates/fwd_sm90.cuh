@@ -20,6 +20,9 @@
 #include "producer_sm90.cuh"
 #include "ptx/barrier.cuh"
 #include "ptx/fence.cuh"
+//@if q_in_registers
+#include "ptx/ldmatrix.cuh"
+//@endif
 #include "ptx/named_barrier.cuh"
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/shared_memory.cuh"
@@ -53,6 +56,9 @@ struct Consumer {
     uint32_t number; // of the warpgroup, from 0
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // keys and values run side by side
+    //@if q_in_registers
+    uint32_t queries[kDepthSteps][4]; // fragments of this warpgroup's rows
+    //@endif
 
     __device__ uint32_t lane() const
     {
@@ -67,18 +73,39 @@ struct Consumer {
         }
     }
 
+    //@if q_in_registers
+    /* By whole warps: 16 rows each. */
+    __device__ void load_queries()
+    {
+        const uint32_t row = lane() % 16; // of the warp's; the rows above it are a multiple of 8, and do not change the swizzle
+        const uint32_t first_place = shared.queries(query_place.slot()) +
+                                     (number * 64 + tid_x() % kWarpgroupThreads / 32 * 16 + row) * 128 +
+                                     ((lane() / 16 ^ row % 8) << 4);
+#pragma unroll
+        for (int step = 0; step < kDepthSteps; ++step) {
+            ldmatrix_x4(queries[step], (first_place ^ step % 4 << 5) + step / 4 * kQueryChunkBytes);
+        }
+    }
+    //@endif
+
     /* S = Q K^T of the tile, or of its first keys. */
     template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
+        //@if !q_in_registers
         const uint64_t queries =
             wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
+        //@endif
         const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < kDepthSteps; ++step) {
             const int in_chunk = step % 4 * 32;
+            //@if q_in_registers
+            wgmma_m64k16_rs<0>(scores, queries[step], keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
+            //@else
             wgmma_m64k16_ss<0, 0>(scores, queries + (step / 4 * kQueryChunkBytes + in_chunk) / 16,
                                   keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
+            //@endif
         }
         wgmma_commit_group();
         wgmma_wait_group<0>();
@@ -294,6 +321,9 @@ struct Consumer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            //@if q_in_registers
+            load_queries();
+            //@endif
             // Sums from 0, always: were the first product to begin them anew, their registers would count as taken from the beginning of
             // the message before, and the epilogue would have to do without them.
             float output[kOutputs];
@@ -360,7 +390,10 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         //@endif
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
-        Consumer consumer = {shared, &params.common, warpgroup - 1};
+        Consumer consumer;
+        consumer.shared = shared;
+        consumer.params = &params.common;
+        consumer.number = warpgroup - 1;
         consumer.run();
     }
 }

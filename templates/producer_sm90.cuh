@@ -58,21 +58,14 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    /* Values before the next keys: their slot is the first to become free, and they are needed first. */
     __device__ void load_tiles(uint32_t work)
     {
-        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
         const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
-        if (first_tile < end_tile) {
-            load_keys(tile_place, work, first_tile);
-        }
-        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
-            const RingPlace<kStages> values_place = tile_place;
+        for (int32_t tile = read_uniform_word(work + kWorkFirstTile); tile < end_tile; ++tile) {
+            load_keys(tile_place, work, tile);
+            load_values(tile_place, work, tile);
             ++tile_place.uses;
-            if (tile + 1 < end_tile) {
-                load_keys(tile_place, work, tile + 1);
-            }
-            load_values(values_place, work, tile);
         }
     }
 
