@@ -201,8 +201,8 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         plan->slice_n = plan->block_n;
         if (rung_fits(spec, plan, arch, reasons)) {
-            plan->q_in_registers = plan->consumer_registers == 232 ? spec->head_dim <= 128 : spec->head_dim <= 96;
             plan->slice_n = slice_for(spec->activation, plan->block_n, reasons);
+            plan->q_in_registers = spec->head_dim <= 64 && plan->slice_n == 64;
             return GDPA_OK;
         }
     }

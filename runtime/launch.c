@@ -338,7 +338,7 @@ static gdpa_status shape_launch(gdpa_kernel *kernel, struct launch_shape *shape,
     struct CUkern_st *function = NULL;
     struct thread_block *own = thread_block_get();
     TRY(kernel_ready(kernel, stream, &function));
-    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
+    launch_shape_fit(shape, kernel->most_sms);
     if (!shape->boxed) {
         return launch_one(kernel, shape, function, &shape->params, own, stream);
     }

@@ -27,10 +27,10 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
                               struct launch_shape *shape);
 
 /*
- * The grid of a persistent kernel on a device with so many multiprocessors, and which blocks get the tiles that are left over. Does
- * nothing to other kernels.
+ * The grid of a persistent kernel on a device with so many multiprocessors, and how its blocks share the tiles. Does nothing to other
+ * kernels.
  */
-void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors);
+void launch_shape_fit(struct launch_shape *shape, uint32_t multiprocessors);
 
 /* What the making of a schedule reads of the parameters; the rest is 0. */
 gdpa_status schedule_params_fill(const gdpa_spec *normalised, const gdpa_args *args, struct gdpa_fwd_params *params);

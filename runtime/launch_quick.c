@@ -202,11 +202,10 @@ static inline bool tiles_fill(const struct launch_quick *quick, const gdpa_args 
         const bool cut = rows % block_m != 0;
         const uint32_t per_sequence = rows / block_m + cut;
         params->tiles_per_seq = (int32_t)per_sequence;
-        params->full_tiles_per_seq = cut && !quick->causal ? (int32_t)per_sequence - 1 : 0;
+        params->full_tiles_per_seq = cut && !quick->causal && !quick->boxed ? (int32_t)per_sequence - 1 : 0;
         per_head = args->batch * per_sequence;
     }
-    params->gap_begin = 0;
-    params->gap_size = 0;
+    params->round_shift = 0;
     return !__builtin_mul_overflow(per_head, args->heads_q, &params->num_tiles) && params->num_tiles <= GRID_LIMIT;
 }
 

@@ -25,7 +25,7 @@ constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueCo
 struct Epilogue {
     Shared shared;
     const gdpa_fwd_params *params;
-    uint32_t number; // of the warpgroup
+    uint32_t part;   // which 64 rows of the tile are the warpgroup's
     uint32_t slot;   // of the query tile
 
     __device__ uint32_t lane() const
@@ -36,7 +36,7 @@ struct Epilogue {
     /* Row of the query tile where this thread's warp begins. */
     __device__ uint32_t warp_row() const
     {
-        return number * 64 + tid_x() / 32 % 4 * 16;
+        return part * 64 + tid_x() / 32 % 4 * 16;
     }
 
     /* Where the thread's warp writes: its first row. */
@@ -71,7 +71,7 @@ struct Epilogue {
         give_back(shared.queries_empty(slot));
         //@else
         stage(output, factor);
-        if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(number + 1) * 64) {
+        if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(part + 1) * 64) {
             fence_proxy_async_shared(); // there is nothing but the staging to wait for
             bar_warp_sync();
             give_back(shared.outputs_staged(slot));

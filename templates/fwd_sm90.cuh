@@ -65,6 +65,19 @@ struct Consumer {
         return tid_x() % 32;
     }
 
+    /*
+     * Which 64 rows of the tile are this warpgroup's. Under a causal mask the lower ones see more keys: they are another one's each time, and
+     * nobody waits for the others at the end of every tile.
+     */
+    __device__ uint32_t part() const
+    {
+        //@if causal
+        return query_place.uses % 2 == 0 ? number : kConsumers - 1 - number;
+        //@else
+        return number;
+        //@endif
+    }
+
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
@@ -79,7 +92,7 @@ struct Consumer {
     {
         const uint32_t row = lane() % 16; // of the warp's; the rows above it are a multiple of 8, and do not change the swizzle
         const uint32_t first_place = shared.queries(query_place.slot()) +
-                                     (number * 64 + tid_x() % kWarpgroupThreads / 32 * 16 + row) * 128 +
+                                     (part() * 64 + tid_x() % kWarpgroupThreads / 32 * 16 + row) * 128 +
                                      ((lane() / 16 ^ row % 8) << 4);
 #pragma unroll
         for (int step = 0; step < kDepthSteps; ++step) {
@@ -93,7 +106,7 @@ struct Consumer {
     {
         //@if !q_in_registers
         const uint64_t queries =
-            wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
+            wgmma_descriptor_128b(shared.queries(query_place.slot()) + part() * (64 * 128), 16, 1024);
         //@endif
         const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
         wgmma_fence();
@@ -166,7 +179,7 @@ struct Consumer {
     /* Whether this warpgroup's rows see nothing of a tile: there are no such rows, or all of it is hidden. */
     __device__ bool sees_nothing(uint32_t work, int32_t tile) const
     {
-        const int32_t first_row = static_cast<int32_t>(number) * 64;
+        const int32_t first_row = static_cast<int32_t>(part()) * 64;
         bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
         //@if masked
         const int64_t aligned_row = first_aligned_row(work);
@@ -196,7 +209,7 @@ struct Consumer {
     __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
         if (activation_turn(constants) != 1.0f ||
-            static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
+            static_cast<int32_t>(part()) * 64 >= read_uniform_word(work + kWorkValidRows)) {
             return tile;
         }
         int64_t end_key = read_uniform_word(work + kWorkLengthK);
@@ -221,7 +234,7 @@ struct Consumer {
     /* Where this warpgroup's first row stands among the keys. */
     __device__ int64_t first_aligned_row(uint32_t work) const
     {
-        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64) +
+        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(part() * 64) +
                key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
     }
     //@endif
@@ -343,7 +356,7 @@ struct Consumer {
                 other_tile(output, work, tile, constants);
                 ++tile;
             }
-            const Epilogue epilogue = {shared, params, number, query_place.slot()};
+            const Epilogue epilogue = {shared, params, part(), query_place.slot()};
             epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;
         }

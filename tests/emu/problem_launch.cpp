@@ -146,7 +146,7 @@ std::string Problem::launch_forward(bool *launched)
     if (shape.grid == 0) {
         return "";
     }
-    launch_shape_fit(&shape, &program_.plan, shape_.blocks);
+    launch_shape_fit(&shape, shape_.blocks);
     if (shape.schedule > 0) {
         const std::string wrong = make_schedule(&shape);
         if (!wrong.empty()) {
