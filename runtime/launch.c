@@ -386,7 +386,7 @@ static gdpa_status listed_launch(gdpa_kernel *kernel, struct launch_shape *shape
     TRY(schedule_place(shape, workspace, workspace_bytes, &to_be_made));
     struct CUkern_st *function = NULL;
     TRY(kernel_ready(kernel, stream, &function));
-    launch_shape_fit(shape, &kernel->plan, kernel->most_sms);
+    launch_shape_fit(shape, kernel->most_sms);
     struct gdpa_fwd_sm90_params fresh, *boxed = NULL;
     TRY(maps_find(kernel, &shape->params, thread_block_get(), &fresh, &boxed));
     struct queue queue = {.count = 0};

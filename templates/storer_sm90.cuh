@@ -48,6 +48,7 @@ struct Storer {
             mbarrier_wait_parity(shared.announced(query_place.slot()), query_place.phase());
             const uint32_t work = shared.work(query_place.slot());
             if (read_uniform_word(work + kWorkValidRows) == 0) {
+                cp_async_bulk_wait_group<0>();
                 return;
             }
             mbarrier_wait_parity(shared.outputs_staged(query_place.slot()), query_place.phase());
