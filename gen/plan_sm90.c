@@ -132,14 +132,20 @@ static const struct rung {
     {3, 128, 2, 2}, {3, 128, 2, 1}, {3, 96, 2, 1}, {2, 128, 2, 1}, {2, 96, 2, 1}, {2, 64, 2, 1},
 };
 
+/* Heads whose products are over sooner than the activation of the scores. */
+static bool is_narrow(const gdpa_spec *spec)
+{
+    return spec->head_dim <= CHUNK_COLUMNS && spec->head_dim_v <= CHUNK_COLUMNS;
+}
+
 /*
  * Keys of a slice: the product of a slice runs under the activation of the next one. Activations that are over before the product
  * want few, long products; dear ones a finer grain (docs/kernels.md).
  */
-static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reasons)
+static int32_t slice_for(const gdpa_spec *spec, int32_t block_n, struct sbuf *reasons)
 {
     int32_t slice = 32;
-    switch (activation) {
+    switch (spec->activation) {
     case GDPA_ACTIVATION_IDENTITY:
     case GDPA_ACTIVATION_RELU:
     case GDPA_ACTIVATION_RELU_SQUARE:
@@ -149,12 +155,27 @@ static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reaso
     case GDPA_ACTIVATION_SILU: /* more constants than the others: a shorter slice leaves them registers */
         slice = 16;
         break;
+    case GDPA_ACTIVATION_FAST_SILU:
+    case GDPA_ACTIVATION_FAST_GELU:
+    case GDPA_ACTIVATION_GELU_TANH:
+        slice = is_narrow(spec) ? 16 : 32;
+        break;
     }
     while (block_n % slice != 0) {
         slice /= 2;
     }
-    sbuf_addf(reasons, "reason: slice_n %d: as cheap as %s is\n", slice, activation_find(activation)->name);
+    sbuf_addf(reasons, "reason: slice_n %d: as cheap as %s is\n", slice, activation_find(spec->activation)->name);
     return slice;
+}
+
+/* Fragments of Q take registers that only an activation does without which is cheap, or in 16 bits. */
+static int32_t keep_queries(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *reasons)
+{
+    const bool leaves_registers = plan->slice_n == 64 || spec->activation == GDPA_ACTIVATION_FAST_GELU_BF16;
+    const bool kept = is_narrow(spec) && leaves_registers;
+    sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d, and %s\n", kept, spec->head_dim,
+              activation_find(spec->activation)->name);
+    return kept;
 }
 
 /* Registers of producer and consumer threads by number of consumers. */
@@ -201,8 +222,8 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         plan->slice_n = plan->block_n;
         if (rung_fits(spec, plan, arch, reasons)) {
-            plan->slice_n = slice_for(spec->activation, plan->block_n, reasons);
-            plan->q_in_registers = spec->head_dim <= 64 && plan->slice_n == 64;
+            plan->slice_n = slice_for(spec, plan->block_n, reasons);
+            plan->q_in_registers = keep_queries(spec, plan, reasons);
             return GDPA_OK;
         }
     }

@@ -58,6 +58,25 @@ struct Producer {
         }
     }
 
+    //@if keys_first
+    /* The next keys before the values: 3 % faster with narrow heads, though values have their slot sooner (docs/kernels.md). */
+    __device__ void load_tiles(uint32_t work)
+    {
+        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
+        if (first_tile < end_tile) {
+            load_keys(tile_place, work, first_tile);
+        }
+        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+            const RingPlace<kStages> values_place = tile_place;
+            ++tile_place.uses;
+            if (tile + 1 < end_tile) {
+                load_keys(tile_place, work, tile + 1);
+            }
+            load_values(values_place, work, tile);
+        }
+    }
+    //@else
     /* Values before the next keys: their slot is the first to become free, and they are needed first. */
     __device__ void load_tiles(uint32_t work)
     {
@@ -68,6 +87,7 @@ struct Producer {
             ++tile_place.uses;
         }
     }
+    //@endif
 
     __device__ void run()
     {
