@@ -58,8 +58,7 @@ struct Producer {
         }
     }
 
-    //@if keys_first
-    /* The next keys before the values: 3 % faster with narrow heads, though values have their slot sooner (docs/kernels.md). */
+    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
     __device__ void load_tiles(uint32_t work)
     {
         const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
@@ -76,18 +75,6 @@ struct Producer {
             load_values(values_place, work, tile);
         }
     }
-    //@else
-    /* Values before the next keys: their slot is the first to become free, and they are needed first. */
-    __device__ void load_tiles(uint32_t work)
-    {
-        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
-        for (int32_t tile = read_uniform_word(work + kWorkFirstTile); tile < end_tile; ++tile) {
-            load_keys(tile_place, work, tile);
-            load_values(tile_place, work, tile);
-            ++tile_place.uses;
-        }
-    }
-    //@endif
 
     __device__ void run()
     {
