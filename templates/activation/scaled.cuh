@@ -21,7 +21,7 @@ __device__ inline ActivationConstants activation_constants(float scale, float ou
     return {scale, param, out_scale};
 }
 
-/* What the scores are to be multiplied by before activation_pack: 1 in most kernels; a kernel need not be fast where it is not. */
+/* What the scores are to be multiplied by before activation_pack: 1, or -1. */
 __device__ inline float activation_turn(const ActivationConstants &constants)
 {
     return 1.0f;

@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_0a956e10
+ * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_818434ba
  * generator  (this version)
- * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=114944 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
+ * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
  */
 
@@ -24,7 +24,7 @@ constexpr int kQueryStages = 2;         // query tiles in shared memory at a tim
 constexpr int kValueColumns = 64;       // columns of the output in registers
 constexpr int kProducerRegisters = 32;  // of a thread that copies
 constexpr int kConsumerRegisters = 160; // of a thread that computes
-constexpr int kSmemBytes = 114944;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 114960;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -309,6 +309,34 @@ __device__ inline uint32_t activation_pack(float score0, float score1, const Act
     return pack_input_relu(score0, score1);
 }
 
+// ---- templates/schedule_format.h
+/*
+ * The format of a schedule (gdpa_schedule_build), shared by host C and generated CUDA: 32-bit words on the device.
+ *
+ *     header    kScheduleHeaderWords: counters, in pairs {next place, blocks that are done}, all 0 between launches
+ *     queries   the sequences, costliest query tiles first: for kernels whose blocks own query tiles
+ *     keys      the sequences, costliest key tiles first: for the main kernel of a backward
+ *
+ * A list is kScheduleArrays arrays of schedule_stride(batch) words, by rank: the number of the sequence; then, for tiles of 64, 128 and 192
+ * rows, how many tiles the sequences before it have together in one head, with their sum at [batch].
+ */
+
+enum {
+    kScheduleHeaderWords = 64,
+    kScheduleForwardCounters = 0,  /* words of the header */
+    kScheduleBackwardCounters = 2, /* of the main kernel */
+    kScheduleSecondCounters = 4,   /* of the second one */
+    kScheduleQueries = 0,          /* lists */
+    kScheduleKeys = 1,
+    kScheduleLists = 2,
+    kScheduleArrays = 4,    /* of a list: the order, then one for each height of tiles */
+    kScheduleTileStep = 64, /* array 1 is that of tiles of 64 rows, and so on */
+    kScheduleHeights = 3,
+    kScheduleThreads = 1024, /* of each of the kScheduleLists blocks that make one */
+    kScheduleClasses = 256,  /* of cost, in which sequences are counted */
+    kScheduleSmemBytes = kScheduleThreads / 32 * (kScheduleClasses + kScheduleHeights) * 4 + kScheduleClasses * 4
+};
+
 // ---- templates/params.h
 /*
  * The kernel arguments, shared by host C and generated CUDA: one struct, passed by value as the only parameter.
@@ -333,8 +361,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -352,13 +379,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 };
 
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
@@ -671,7 +699,7 @@ constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChun
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
 constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
-constexpr int kBarriers = 3 * kQueryStages + 5 * kStages;
+constexpr int kBarriers = 4 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -733,6 +761,11 @@ struct Shared {
     {
         return barrier(3 * kQueryStages + 4 * kStages + slot);
     }
+    /* The consumers are done with a query tile, and what the copy engine shall store of their output lies there. */
+    __device__ uint32_t outputs_staged(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + 5 * kStages + slot);
+    }
 };
 
 /* By one thread, followed by a barrier of the block. */
@@ -740,8 +773,10 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 64); // every reader of the message, two feeding warps included
         mbarrier_init(shared.announced(slot), 1);
+        // Every reader of the message: two feeding warps, and a thread of each warp of the consumers, or the storer for them.
+        mbarrier_init(shared.queries_empty(slot), 64 + 1);
+        mbarrier_init(shared.outputs_staged(slot), kConsumers * 4);
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -773,8 +808,9 @@ __device__ inline int32_t read_uniform_word(uint32_t address)
 /*
  * The epilogue of a consumer warpgroup of the Hopper forward: sums -> global memory, scaled and rounded once.
  *
- * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more, so that global stores are 16 bytes wide
- * and contiguous; fp32 results go straight from the sums.
+ * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more. From there the copy engine stores them,
+ * asked by a warp of its own (storer_sm90.cuh), so that the consumer may go on; where the sequence ends within the rows of the warpgroup, the
+ * warps do it themselves, 16 bytes a lane. fp32 results go straight from the sums.
  */
 
 constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
@@ -782,7 +818,7 @@ constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueCo
 struct Epilogue {
     Shared shared;
     const gdpa_fwd_params *params;
-    uint32_t number; // of the warpgroup
+    uint32_t part;   // which 64 rows of the tile are the warpgroup's
     uint32_t slot;   // of the query tile
 
     __device__ uint32_t lane() const
@@ -793,7 +829,7 @@ struct Epilogue {
     /* Row of the query tile where this thread's warp begins. */
     __device__ uint32_t warp_row() const
     {
-        return number * 64 + tid_x() / 32 % 4 * 16;
+        return part * 64 + tid_x() / 32 % 4 * 16;
     }
 
     /* Where the thread's warp writes: its first row. */
@@ -808,12 +844,32 @@ struct Epilogue {
         return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
     }
 
-    /* Writes the rows that exist, and gives the query tile back: every thread is done with what it read. */
+    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread is done with what it read. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
-        const int32_t valid_rows = warp_valid_rows(work);
         stage(output, factor);
-        bar_warp_sync();
+        if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(part + 1) * 64) {
+            fence_proxy_async_shared(); // there is nothing but the staging to wait for
+            bar_warp_sync();
+            give_back(shared.outputs_staged(slot));
+        } else {
+            bar_warp_sync();
+            store_existing_rows(work);
+        }
+    }
+
+    /* The whole warp is done with the query tile. */
+    __device__ void give_back(uint32_t barrier) const
+    {
+        if (lane() == 0) {
+            mbarrier_arrive(barrier);
+        }
+    }
+
+    /* Of a warpgroup in whose rows the sequence ends. */
+    __device__ void store_existing_rows(uint32_t work) const
+    {
+        const int32_t valid_rows = warp_valid_rows(work);
         // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
         // so they come after it, where there are registers for a whole share of the output.
         uint16_t *target = warp_target<uint16_t>(work);
@@ -825,7 +881,8 @@ struct Epilogue {
             load_staged(words, batch * kBatchLoads);
             if (batch == kBatches - 1) {
                 fence_proxy_async_shared();
-                mbarrier_arrive(shared.queries_empty(slot));
+                bar_warp_sync();
+                give_back(shared.outputs_staged(slot));
             }
             store_units(words, batch * kBatchLoads, target, valid_rows);
         }
@@ -894,6 +951,11 @@ struct Epilogue {
                 packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
             }
             stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, packed[0], packed[1], packed[2], packed[3]);
+        }
+        // Boxes are whole chunks: the copy engine reads the columns beyond the sums, too, and the queries may have left nothing there.
+#pragma unroll
+        for (int n = kOutputs / 8; n < (kValueChunks > kDepthChunks ? kValueChunks * 4 : 0); ++n) {
+            stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, 0, 0, 0, 0);
         }
     }
 };
@@ -1034,34 +1096,6 @@ __device__ inline uint32_t popc_b32(uint32_t bits)
     asm("popc.b32 %0, %1;" : "=r"(count) : "r"(bits));
     return count;
 }
-
-// ---- templates/schedule_format.h
-/*
- * The format of a schedule (gdpa_schedule_build), shared by host C and generated CUDA: 32-bit words on the device.
- *
- *     header    kScheduleHeaderWords: counters, in pairs {next place, blocks that are done}, all 0 between launches
- *     queries   the sequences, costliest query tiles first: for kernels whose blocks own query tiles
- *     keys      the sequences, costliest key tiles first: for the main kernel of a backward
- *
- * A list is kScheduleArrays arrays of schedule_stride(batch) words, by rank: the number of the sequence; then, for tiles of 64, 128 and 192
- * rows, how many tiles the sequences before it have together in one head, with their sum at [batch].
- */
-
-enum {
-    kScheduleHeaderWords = 64,
-    kScheduleForwardCounters = 0,  /* words of the header */
-    kScheduleBackwardCounters = 2, /* of the main kernel */
-    kScheduleSecondCounters = 4,   /* of the second one */
-    kScheduleQueries = 0,          /* lists */
-    kScheduleKeys = 1,
-    kScheduleLists = 2,
-    kScheduleArrays = 4,    /* of a list: the order, then one for each height of tiles */
-    kScheduleTileStep = 64, /* array 1 is that of tiles of 64 rows, and so on */
-    kScheduleHeights = 3,
-    kScheduleThreads = 1024, /* of each of the kScheduleLists blocks that make one */
-    kScheduleClasses = 256,  /* of cost, in which sequences are counted */
-    kScheduleSmemBytes = kScheduleThreads / 32 * (kScheduleClasses + kScheduleHeights) * 4 + kScheduleClasses * 4
-};
 
 // ---- templates/sequence.cuh
 /*
@@ -1223,7 +1257,10 @@ __device__ inline TileWork find_tile(const gdpa_fwd_params &params, int64_t tile
  * tile runs fastest, so that blocks which run together share their keys and values in L2, then the head. With a mask the costliest tiles
  * come first: groups of kHeadsInGroup heads, which share L2, go through their tiles together.
  *
- * Nothing in a schedule is trusted: places stay below the bound of the host, sequences below the batch.
+ * What is dealt out last should be small. A few long sequences under a causal mask have no small ones behind them: there the list is gone
+ * through several times, for the longer half of the tiles of every sequence, then the longer half of those that are left, and so on.
+ *
+ * Nothing in a schedule is trusted: places stay below the bound of the host, sequences below the batch, rows inside their sequence.
  */
 
 constexpr int32_t kHeightArray = kBlockM / kScheduleTileStep;
@@ -1241,17 +1278,41 @@ __device__ inline uint32_t read_schedule(const uint32_t *array, uint32_t rank)
     return static_cast<uint32_t>(ld_global_nc_s32(reinterpret_cast<const int32_t *>(array) + rank));
 }
 
+constexpr uint32_t kHeadsInGroup = 16;
+constexpr uint32_t kPasses = 4;
+constexpr uint32_t kFewPairs = 8; // (sequence, head) pairs a block that are gone through in passes
+
 /* What a warp knows of the list. Places are asked for in rising order. */
 struct TileList {
     const gdpa_fwd_params *params;
     uint32_t rank; // of the sequence found last
+    uint32_t pass = 0;       // from the longest tiles on
+    uint32_t last_pass = 0;  // 0: all tiles in one
+    uint32_t pass_begin = 0; // in tiles of one head
+    uint32_t tiles = 0;      // of one head
 
-    /* How many places there are, of all heads. */
-    __device__ uint32_t places() const
+    /* To be called first: how many places there are, of all heads. */
+    __device__ uint32_t start()
     {
-        const uint32_t tiles = read_schedule(schedule_array(*params, kScheduleQueries, kHeightArray), static_cast<uint32_t>(params->batch));
-        const int64_t all = static_cast<int64_t>(tiles) * params->heads_q;
+        const uint32_t all_tiles = read_schedule(schedule_array(*params, kScheduleQueries, kHeightArray), static_cast<uint32_t>(params->batch));
+        const int64_t all = static_cast<int64_t>(all_tiles) * params->heads_q;
+        tiles = all_tiles;
+        if (kWindowLeft < 0 && static_cast<int64_t>(params->batch) * params->heads_q <= kFewPairs * nctaid_x()) {
+            last_pass = kPasses - 1;
+        }
         return static_cast<uint32_t>(all < params->num_tiles ? all : params->num_tiles);
+    }
+
+    /* Of so many tiles that lie in a row, sequence by sequence, those that are shorter than the tiles of a pass. */
+    __device__ uint32_t shorter(uint32_t count, uint32_t of_pass) const
+    {
+        return of_pass < last_pass ? count >> (of_pass + 1) : 0;
+    }
+
+    /* The tiles of the pass among them. */
+    __device__ uint32_t in_pass(uint32_t count) const
+    {
+        return (pass > 0 ? shorter(count, pass - 1) : count) - shorter(count, pass);
     }
 
     /* Moves to the last sequence from `rank` on whose tiles begin at or before `tile`, and returns where they begin. */
@@ -1263,7 +1324,7 @@ struct TileList {
         uint32_t step = 1; // mostly it is one of the next 32
         while (true) {
             const uint32_t probe = rank + lane * step;
-            const uint32_t begin = lane * step < count ? read_schedule(first, probe) : 0xffffffff;
+            const uint32_t begin = lane * step < count ? in_pass(read_schedule(first, probe)) : 0xffffffff;
             const uint32_t before = popc_b32(vote_sync_ballot(begin <= tile));
             const uint32_t passed = before > 1 ? before - 1 : 0;
             rank += passed * step;
@@ -1280,25 +1341,40 @@ struct TileList {
     __device__ TileWork find(uint32_t place, Sequence &q)
     {
         const uint32_t heads = static_cast<uint32_t>(params->heads_q);
-        const uint32_t begin = move_to(place / heads);
+        while (pass < last_pass && place / heads >= pass_begin + in_pass(tiles)) {
+            pass_begin += in_pass(tiles);
+            ++pass;
+            rank = 0;
+        }
+        place -= pass_begin * heads;
+        const uint32_t in_sequence = place - move_to(place / heads) * heads;
         const uint32_t batch = read_schedule(schedule_array(*params, kScheduleQueries, 0), rank);
         if (batch >= static_cast<uint32_t>(params->batch)) {
             return {-1, 0, 0};
         }
         q = find_sequence(params->cu_seqlens_q, params->seqused_q, params->rows_q, static_cast<int32_t>(batch));
-        const uint32_t tiles = (static_cast<uint32_t>(q.length) + kBlockM - 1) / kBlockM;
-        const uint32_t in_sequence = place - begin * heads;
-        if (tiles == 0 || in_sequence / heads >= tiles) {
+        uint32_t count = (static_cast<uint32_t>(q.length) + kBlockM - 1) / kBlockM;
+        uint32_t lower = 0; // tiles of the sequence in later passes
+        if (last_pass > 0) {
+            const uint32_t *first = schedule_array(*params, kScheduleQueries, kHeightArray);
+            const uint32_t sequence_begin = read_schedule(first, rank);
+            const uint32_t sequence_end = read_schedule(first, rank + 1);
+            count = in_pass(sequence_end) - in_pass(sequence_begin);
+            lower = shorter(sequence_end, pass) - shorter(sequence_begin, pass);
+        }
+        if (count == 0 || in_sequence / heads >= count) {
             return {-1, 0, 0};
         }
-        constexpr uint32_t kHeadsInGroup = 16;
-        const uint32_t group = in_sequence / (tiles * kHeadsInGroup);
+        const uint32_t group = in_sequence / (count * kHeadsInGroup);
         const uint32_t heads_left = heads - group * kHeadsInGroup;
         const uint32_t heads_here = heads_left < kHeadsInGroup ? heads_left : kHeadsInGroup;
-        const uint32_t in_group = in_sequence - group * kHeadsInGroup * tiles;
+        const uint32_t in_group = in_sequence - group * kHeadsInGroup * count;
         const uint32_t head = group * kHeadsInGroup + in_group % heads_here;
-        const uint32_t tile = tiles - 1 - in_group / heads_here; // the last rows see most
-        return {static_cast<int32_t>(batch), static_cast<int32_t>(head), static_cast<int64_t>(tile) * kBlockM};
+        uint32_t tile = in_group / heads_here;
+        tile = count - 1 - tile; // the last rows see most
+        tile += lower;
+        const int64_t first_row = static_cast<int64_t>(tile) * kBlockM;
+        return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(head), first_row};
     }
 };
 
@@ -1349,6 +1425,8 @@ struct Scout {
     Shared shared;
     const gdpa_fwd_sm90_params *params;
     RingPlace<kQueryStages> query_place;
+    static constexpr int32_t kShortTiles = 6; // keys of a query tile that are over before a place is drawn and looked up
+    int32_t sent_tiles = 0;                   // keys of the tile that was sent last
 
     /* A tile by its place in the schedule. */
     __device__ void send_listed(TileList &list, uint32_t place)
@@ -1361,16 +1439,27 @@ struct Scout {
         }
     }
 
-    /* The next place is drawn while this one is worked on. */
+    /*
+     * The next place is drawn while this one is looked up, so that a short tile does not wait for it; behind a long tile only when there is a
+     * slot for it: what a block has drawn, no other one can take.
+     */
     __device__ void run_list()
     {
         TileList list = {&params->common, 0};
         const PlaceCounter counter = {params->common.schedule + kScheduleForwardCounters};
-        const uint32_t places = list.places();
+        const uint32_t places = list.start();
         uint32_t place = ctaid_x();
         while (place < places) {
-            const uint32_t drawn = counter.draw();
+            const bool early = sent_tiles <= kShortTiles;
+            uint32_t drawn = 0;
+            if (early) {
+                drawn = counter.draw();
+            }
             send_listed(list, place);
+            if (!early) {
+                mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
+                drawn = counter.draw();
+            }
             place = shfl_sync_idx(drawn, 0);
         }
         if (tid_x() % 32 == 0) {
@@ -1386,6 +1475,7 @@ struct Scout {
         const int32_t rows_left = q.length - first_row;
         const int32_t valid_rows = rows_left < kBlockM ? rows_left : kBlockM;
         const KeyRange range = visible_keys(first_row, first_row + valid_rows - 1, q.length, k.length);
+        sent_tiles = (range.end - range.begin) / kBlockN;
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
         if (tid_x() % 32 == 0) {
             const uint32_t work = shared.work(query_place.slot());
@@ -1489,7 +1579,7 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
     __device__ void load_tiles(uint32_t work)
     {
         const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
@@ -1589,6 +1679,30 @@ __device__ inline void bar_sync_0()
     asm volatile("bar.sync 0;" ::: "memory");
 }
 
+// ---- templates/ptx/ldmatrix.cuh
+/*
+ * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
+ *
+ * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
+ * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
+ */
+
+__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
 // ---- templates/ptx/named_barrier.cuh
 /*
  * Barriers among some warps of a block, by number (1 to 15; 0 is the one of the whole block). PTX ISA, "bar".
@@ -1678,6 +1792,160 @@ __device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t lead
     return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
            static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
+
+// ---- templates/ptx/bulk_group.cuh
+/*
+ * Groups of copies out of shared memory, of the thread that asked for them. PTX ISA, "cp.async.bulk.commit_group", "wait_group" (sm_90).
+ */
+
+__device__ inline void cp_async_bulk_commit_group()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Waits until at most kPending of the latest groups are under way. */
+template <int kPending> __device__ inline void cp_async_bulk_wait_group()
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/* The same for their reads of shared memory: it may be written again, and must be waited for before the thread ends. */
+template <int kPending> __device__ inline void cp_async_bulk_wait_group_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// ---- templates/ptx/tma_store.cuh
+/*
+ * Boxes of shared memory to a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor" (sm_90).
+ *
+ * The writes of shared memory come first through fence_proxy_async_shared and a barrier. Completion is by groups: ptx/bulk_group.cuh.
+ */
+
+/* Elements of the box that are outside the tensor are not written. */
+__device__ inline void cp_async_bulk_tensor_2d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(shared),
+                 "r"(c0), "r"(c1)
+                 : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_3d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1, int32_t c2)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+                 "r"(shared), "r"(c0), "r"(c1), "r"(c2)
+                 : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_4d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+                 : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_5d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1, int32_t c2, int32_t c3, int32_t c4)
+{
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+                 "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+                 : "memory");
+}
+
+/* Adds instead, element by element, in the type of the tensor map. */
+__device__ inline void cp_async_bulk_tensor_2d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
+        "r"(shared), "r"(c0), "r"(c1)
+        : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_3d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1, int32_t c2)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+        "r"(shared), "r"(c0), "r"(c1), "r"(c2)
+        : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_4d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+            map),
+        "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+        : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_5d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1, int32_t c2, int32_t c3, int32_t c4)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.5d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
+            map),
+        "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+        : "memory");
+}
+
+// ---- templates/storer_sm90.cuh
+/*
+ * The warp of the Hopper forward kernel that has the output of finished query tiles stored by the copy engine.
+ *
+ * A consumer leaves its 64 rows in shared memory, where its queries were, and goes on with the next tile; to wait until the copy engine has read
+ * them is left to this warp, which gives the query tile back afterwards. What a sequence ends in, the consumers store themselves: a box knows
+ * nothing of the rows behind, which are those of another sequence.
+ */
+
+/* Follows the messages like a consumer. Called by one whole warp. */
+struct Storer {
+    Shared shared;
+    const gdpa_fwd_sm90_params *params;
+    RingPlace<kQueryStages> query_place;
+
+    /* By one thread. Columns beyond the head dim are not in the tensor map. */
+    __device__ void store(uint32_t work) const
+    {
+        const int32_t whole_warpgroups = read_word(work + kWorkValidRows) / 64;
+        const int32_t row = read_word(work + kWorkRowQ);
+        const int32_t head = read_word(work + kWorkHeadQ);
+        const int32_t batch = read_word(work + kWorkBatchQ);
+        for (int32_t number = 0; number < whole_warpgroups; ++number) {
+            const uint32_t rows = shared.queries(query_place.slot()) + number * (64 * 128);
+#pragma unroll
+            for (int chunk = 0; chunk < kValueChunks; ++chunk) {
+                cp_async_bulk_tensor_4d_store(&params->o_map, rows + chunk * kQueryChunkBytes, chunk * kChunkColumns,
+                                              row + number * 64, head, batch);
+            }
+        }
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group_read<0>();
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            mbarrier_wait_parity(shared.announced(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                cp_async_bulk_wait_group<0>();
+                return;
+            }
+            mbarrier_wait_parity(shared.outputs_staged(query_place.slot()), query_place.phase());
+            if (tid_x() % 32 == 0) {
+                store(work);
+                mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            }
+            ++query_place.uses;
+        }
+    }
+};
 
 // ---- templates/ptx/wgmma_n128.cuh
 /*
@@ -1816,10 +2084,20 @@ struct Consumer {
     uint32_t number; // of the warpgroup, from 0
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // keys and values run side by side
+    uint32_t queries[kDepthSteps][4]; // fragments of this warpgroup's rows
 
     __device__ uint32_t lane() const
     {
         return tid_x() % 32;
+    }
+
+    /*
+     * Which 64 rows of the tile are this warpgroup's. Under a causal mask the lower ones see more keys: they are another one's each time, and
+     * nobody waits for the others at the end of every tile.
+     */
+    __device__ uint32_t part() const
+    {
+        return query_place.uses % 2 == 0 ? number : kConsumers - 1 - number;
     }
 
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
@@ -1830,18 +2108,28 @@ struct Consumer {
         }
     }
 
+    /* By whole warps: 16 rows each. */
+    __device__ void load_queries()
+    {
+        const uint32_t row = lane() % 16; // of the warp's; the rows above it are a multiple of 8, and do not change the swizzle
+        const uint32_t first_place = shared.queries(query_place.slot()) +
+                                     (part() * 64 + tid_x() % kWarpgroupThreads / 32 * 16 + row) * 128 +
+                                     ((lane() / 16 ^ row % 8) << 4);
+#pragma unroll
+        for (int step = 0; step < kDepthSteps; ++step) {
+            ldmatrix_x4(queries[step], (first_place ^ step % 4 << 5) + step / 4 * kQueryChunkBytes);
+        }
+    }
+
     /* S = Q K^T of the tile, or of its first keys. */
     template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
-        const uint64_t queries =
-            wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
         const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < kDepthSteps; ++step) {
             const int in_chunk = step % 4 * 32;
-            wgmma_m64k16_ss<0, 0>(scores, queries + (step / 4 * kQueryChunkBytes + in_chunk) / 16,
-                                  keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
+            wgmma_m64k16_rs<0>(scores, queries[step], keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
         }
         wgmma_commit_group();
         wgmma_wait_group<0>();
@@ -1902,7 +2190,7 @@ struct Consumer {
     /* Whether this warpgroup's rows see nothing of a tile: there are no such rows, or all of it is hidden. */
     __device__ bool sees_nothing(uint32_t work, int32_t tile) const
     {
-        const int32_t first_row = static_cast<int32_t>(number) * 64;
+        const int32_t first_row = static_cast<int32_t>(part()) * 64;
         bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
         const int64_t aligned_row = first_aligned_row(work);
         const int32_t key = tile * kBlockN;
@@ -1912,12 +2200,12 @@ struct Consumer {
 
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
-     * whose sign has to be turned, by a negative scale, take the slower way, too.
+     * that have to be turned, by a negative scale, take the slower way, too.
      */
     __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        if (activation_turn(constants) < 0.0f ||
-            static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
+        if (activation_turn(constants) != 1.0f ||
+            static_cast<int32_t>(part()) * 64 >= read_uniform_word(work + kWorkValidRows)) {
             return tile;
         }
         int64_t end_key = read_uniform_word(work + kWorkLengthK);
@@ -1932,7 +2220,7 @@ struct Consumer {
     /* Where this warpgroup's first row stands among the keys. */
     __device__ int64_t first_aligned_row(uint32_t work) const
     {
-        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64) +
+        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(part() * 64) +
                key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
     }
 
@@ -2012,6 +2300,7 @@ struct Consumer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            load_queries();
             // Sums from 0, always: were the first product to begin them anew, their registers would count as taken from the beginning of
             // the message before, and the epilogue would have to do without them.
             float output[kOutputs];
@@ -2031,14 +2320,14 @@ struct Consumer {
                 other_tile(output, work, tile, constants);
                 ++tile;
             }
-            const Epilogue epilogue = {shared, params, number, query_place.slot()};
+            const Epilogue epilogue = {shared, params, part(), query_place.slot()};
             epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;
         }
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_0a956e10(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_818434ba(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2047,6 +2336,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16
         prefetch_tensormap(&params.q_map);
         prefetch_tensormap(&params.k_map);
         prefetch_tensormap(&params.v_map);
+        prefetch_tensormap(&params.o_map);
     }
     bar_sync_0();
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
@@ -2062,9 +2352,16 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16
             Scout scout = {shared, &params};
             scout.run();
         }
+        else {
+            Storer storer = {shared, &params};
+            storer.run();
+        }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
-        Consumer consumer = {shared, &params.common, warpgroup - 1};
+        Consumer consumer;
+        consumer.shared = shared;
+        consumer.params = &params.common;
+        consumer.number = warpgroup - 1;
         consumer.run();
     }
 }
@@ -2133,17 +2430,31 @@ __device__ inline uint32_t ld_global_b32(const uint32_t *address)
     return value;
 }
 
+// ---- templates/ptx/match.cuh
+/*
+ * Which lanes of a full warp hold the same value. PTX ISA, "match.sync".
+ */
+
+/* Bit l: lane l has the value of this lane. */
+__device__ inline uint32_t match_sync_any(uint32_t value)
+{
+    uint32_t lanes;
+    asm volatile("match.any.sync.b32 %0, %1, 0xffffffff;" : "=r"(lanes) : "r"(value));
+    return lanes;
+}
+
 // ---- templates/list_build.cuh
 /*
  * Makes a schedule (schedule_format.h) from the offsets and lengths on the device: block 0 the list of queries, block 1 that of keys.
  *
  * A counting sort by classes of cost, stable, without atomics: each warp owns a run of sequences and counts them by class; classes in
  * falling order, and in each of them the warps in order, then begin where all before them end; each warp goes through its run again and
- * puts every sequence in its place. Behind it tiles are summed up along the order, 1024 sequences at a time.
+ * puts every sequence in its place. Behind it tiles are summed up along the order, kRanksAThread sequences a thread at a time.
  */
 
 constexpr uint32_t kListWarps = kScheduleThreads / 32;
 constexpr uint32_t kListTile = 128; // rows of the tiles whose costs are compared
+constexpr uint32_t kRanksAThread = 4;
 
 struct ListLengths {
     int32_t q, k;
@@ -2184,23 +2495,13 @@ __device__ inline int32_t sequence_cost_most(const ListLengths &lengths, bool of
     return most;
 }
 
-/* Rising with the cost: exact below 16, then eight classes each time it doubles; 0 for the sequence of no tiles at all. */
+/* Rising with the cost, eight each time it doubles; 0 for a sequence without tiles, or whose tiles see nothing. */
 __device__ inline uint32_t cost_class(int32_t cost)
 {
-    uint32_t exponent = 0; // of 2, by halves: costs below 16 keep 0
-    uint32_t rest = static_cast<uint32_t>(cost);
-    while (rest >= 16) {
-        rest >>= 1;
-        ++exponent;
-    }
-    return exponent * 8 + rest; // 8 <= rest < 16 from the second on: exponent * 8 + 8 follows 15
+    const uint32_t exponent_and_eighths = float_as_bits(static_cast<float>(cost)) >> 20;
+    return cost > 0 ? exponent_and_eighths - 127 * 8 + 1 : 0;
 }
-
-/* The class of a lane's sequence, of those of a run. */
-__device__ inline uint32_t find_class(const gdpa_fwd_params &params, bool of_keys, uint32_t batch)
-{
-    return cost_class(sequence_cost_most(find_lengths(params, batch), of_keys));
-}
+static_assert(31 * 8 + 1 < kScheduleClasses, "every cost has a class");
 
 /* Shared memory of a block, as kScheduleSmemBytes says: counts of each class by warp, places where classes begin, sums by warp. */
 struct ListShared {
@@ -2235,37 +2536,49 @@ __device__ inline ListRun find_run(const gdpa_fwd_params &params, uint32_t warp)
 }
 
 /*
- * Goes through a warp's run. Lanes of the same class are served together: their first one adds to the count of the class. With kPlace
- * counts are places already, and each sequence goes to its own.
+ * Goes through a warp's run. Of the lanes that have the same class the first one adds to its count. With kPlace counts are places already, and
+ * each sequence goes to its own; how many rows it has waits in `rows`, by rank, for sum_tiles_up.
  */
 template <bool kPlace>
-__device__ inline void go_through_run(const gdpa_fwd_params &params, const ListShared &shared, bool of_keys, uint32_t *order)
+__device__ inline void go_through_run(const gdpa_fwd_params &params, const ListShared &shared, bool of_keys, uint32_t *order,
+                                      uint32_t *rows)
 {
+    constexpr uint32_t kNoClass = kScheduleClasses;
     const uint32_t lane = tid_x() % 32;
     const uint32_t warp = tid_x() / 32;
     const ListRun run = find_run(params, warp);
+    ListLengths next = {0, 0};
+    if (run.begin + lane < run.end) {
+        next = find_lengths(params, run.begin + lane);
+    }
     for (uint32_t start = run.begin; start < run.end; start += 32) {
         const uint32_t batch = start + lane;
+        const ListLengths lengths = next;
+        if (batch + 32 < run.end) { // on its way while this one is counted
+            next = find_lengths(params, batch + 32);
+        }
         const bool exists = batch < run.end;
-        const uint32_t number = exists ? find_class(params, of_keys, batch) : 0;
-        uint32_t left = vote_sync_ballot(exists);
-        while (left != 0) {
-            const uint32_t leader = popc_b32((left & (0u - left)) - 1);
-            const uint32_t leader_class = shfl_sync_idx(number, leader);
-            const uint32_t same = vote_sync_ballot(exists && number == leader_class);
-            const uint32_t count = ld_shared_b32(shared.count(warp, leader_class));
-            bar_warp_sync();
-            if (lane == leader) {
-                st_shared_b32(shared.count(warp, leader_class), count + popc_b32(same));
-            }
-            if (kPlace && exists && number == leader_class) {
-                const uint32_t place = ld_shared_b32(shared.begin(number)) + count + popc_b32(same & ((1u << lane) - 1));
-                st_global_b32(order + place, batch);
-            }
-            left &= ~same;
-            bar_warp_sync();
+        const uint32_t number = exists ? cost_class(sequence_cost_most(lengths, of_keys)) : kNoClass;
+        const uint32_t same = match_sync_any(number);
+        const uint32_t before = popc_b32(same & ((1u << lane) - 1));
+        const uint32_t count = exists ? ld_shared_b32(shared.count(warp, number)) : 0;
+        bar_warp_sync();
+        if (exists && before == 0) {
+            st_shared_b32(shared.count(warp, number), count + popc_b32(same));
+        }
+        bar_warp_sync();
+        if (kPlace && exists) {
+            const uint32_t place = ld_shared_b32(shared.begin(number)) + count + before;
+            st_global_b32(order + place, batch);
+            st_global_b32(rows + place, static_cast<uint32_t>(of_keys ? lengths.k : lengths.q));
         }
     }
+}
+
+/* Of numbers up to 2^31. */
+__device__ inline uint32_t add_at_most(uint32_t a, uint32_t b, uint32_t most)
+{
+    return a + b < most ? a + b : most;
 }
 
 /* The sum over the lanes before this one; *all: over all lanes. Both no more than `most`. */
@@ -2275,8 +2588,7 @@ __device__ inline uint32_t sum_lanes_before(uint32_t value, uint32_t most, uint3
     uint32_t sum = value;
     for (uint32_t distance = 1; distance < 32; distance *= 2) {
         const uint32_t other = shfl_sync_idx(sum, (lane - distance) % 32);
-        const uint32_t both = sum + other < most ? sum + other : most;
-        sum = lane >= distance ? both : sum;
+        sum = lane >= distance ? add_at_most(sum, other, most) : sum;
     }
     *all = shfl_sync_idx(sum, 31);
     const uint32_t before = shfl_sync_idx(sum, (lane - 1) % 32);
@@ -2290,6 +2602,7 @@ __device__ inline void find_class_begins(const ListShared &shared)
     const uint32_t number = kScheduleClasses - 1 - thread; // of the first threads
     uint32_t all = 0;
     if (thread < kScheduleClasses) {
+#pragma unroll 8
         for (uint32_t warp = 0; warp < kListWarps; ++warp) {
             const uint32_t count = ld_shared_b32(shared.count(warp, number));
             st_shared_b32(shared.count(warp, number), all);
@@ -2321,25 +2634,36 @@ __device__ inline uint32_t most_tiles(const gdpa_fwd_params &params, bool of_key
     return static_cast<uint32_t>(most < 0x3fffffff ? most : 0x3fffffff);
 }
 
-/* The tiles before each rank, of every height. */
-__device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListShared &shared, bool of_keys, const uint32_t *order)
+/*
+ * The tiles before each rank, and behind the last one, of every height. The rows of the ranks are in the first of the three arrays, which
+ * is written over behind them.
+ */
+__device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListShared &shared, bool of_keys)
 {
     const uint32_t batch = static_cast<uint32_t>(params.batch);
+    const int32_t list = of_keys ? kScheduleKeys : kScheduleQueries;
+    const uint32_t *rows = schedule_array(params, list, 1);
     const uint32_t warp = tid_x() / 32;
     uint32_t begin[kScheduleHeights] = {}; // of the ranks that are looked at
-    for (uint32_t start = 0; start < batch; start += kScheduleThreads) {
-        const uint32_t rank = start + tid_x();
-        uint32_t length = 0;
-        if (rank < batch) {
-            const ListLengths lengths = find_lengths(params, ld_global_b32(order + rank));
-            length = static_cast<uint32_t>(of_keys ? lengths.k : lengths.q);
+    for (uint32_t start = 0; start <= batch; start += kScheduleThreads * kRanksAThread) {
+        const uint32_t rank = start + tid_x() * kRanksAThread;
+        uint32_t length[kRanksAThread];
+#pragma unroll
+        for (uint32_t i = 0; i < kRanksAThread; ++i) {
+            length[i] = rank + i < batch ? ld_global_b32(rows + rank + i) : 0;
         }
         uint32_t before[kScheduleHeights];
 #pragma unroll
         for (uint32_t height = 0; height < kScheduleHeights; ++height) {
-            const uint32_t rows = (height + 1) * kScheduleTileStep;
+            const uint32_t step = (height + 1) * kScheduleTileStep;
+            const uint32_t most = most_tiles(params, of_keys, step);
+            uint32_t own = 0;
+#pragma unroll
+            for (uint32_t i = 0; i < kRanksAThread; ++i) {
+                own = add_at_most(own, (length[i] + step - 1) / step, most);
+            }
             uint32_t of_warp;
-            before[height] = sum_lanes_before((length + rows - 1) / rows, most_tiles(params, of_keys, rows), &of_warp);
+            before[height] = sum_lanes_before(own, most, &of_warp);
             if (tid_x() % 32 == 0) {
                 st_shared_b32(shared.sum(warp, height), of_warp);
             }
@@ -2347,34 +2671,34 @@ __device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListSha
         bar_sync_0();
 #pragma unroll
         for (uint32_t height = 0; height < kScheduleHeights; ++height) {
-            const uint32_t most = most_tiles(params, of_keys, (height + 1) * kScheduleTileStep);
+            const uint32_t step = (height + 1) * kScheduleTileStep;
+            const uint32_t most = most_tiles(params, of_keys, step);
             uint32_t all;
-            const uint32_t mine = ld_shared_b32(shared.sum(tid_x() % 32, height));
-            const uint32_t of_warps_before = shfl_sync_idx(sum_lanes_before(mine, most, &all), warp);
-            const uint32_t sum = before[height] + of_warps_before < most ? before[height] + of_warps_before : most;
-            if (rank < batch) {
-                st_global_b32(schedule_array(params, of_keys ? kScheduleKeys : kScheduleQueries, static_cast<int32_t>(height) + 1) + rank,
-                              begin[height] + sum < most ? begin[height] + sum : most);
+            const uint32_t of_warps = sum_lanes_before(ld_shared_b32(shared.sum(tid_x() % 32, height)), most, &all);
+            const uint32_t of_warps_before = shfl_sync_idx(of_warps, warp);
+            uint32_t sum = add_at_most(begin[height], add_at_most(of_warps_before, before[height], most), most);
+            uint32_t sums[kRanksAThread];
+#pragma unroll
+            for (uint32_t i = 0; i < kRanksAThread; ++i) {
+                sums[i] = sum;
+                sum = add_at_most(sum, (length[i] + step - 1) / step, most);
             }
-            begin[height] = begin[height] + all < most ? begin[height] + all : most;
+            if (rank <= batch) { // arrays have room for whole groups
+                st_global_v4_b32(schedule_array(params, list, static_cast<int32_t>(height) + 1) + rank, sums);
+            }
+            begin[height] = add_at_most(begin[height], all, most);
         }
         bar_sync_0();
     }
-    if (tid_x() == 0) {
-#pragma unroll
-        for (uint32_t height = 0; height < kScheduleHeights; ++height) {
-            st_global_b32(schedule_array(params, of_keys ? kScheduleKeys : kScheduleQueries, static_cast<int32_t>(height) + 1) + batch,
-                          begin[height]);
-        }
-    }
 }
 
-extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_0a956e10_schedule(
+extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_818434ba_schedule(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const bool of_keys = ctaid_x() == kScheduleKeys;
     const ListShared shared = {dynamic_shared_base()};
     uint32_t *order = schedule_array(params, of_keys ? kScheduleKeys : kScheduleQueries, 0);
+    uint32_t *rows = schedule_array(params, of_keys ? kScheduleKeys : kScheduleQueries, 1);
     for (uint32_t i = tid_x(); i < kListWarps * kScheduleClasses; i += kScheduleThreads) {
         st_shared_b32(shared.base + i * 4, 0);
     }
@@ -2382,11 +2706,11 @@ extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_
         st_global_b32(params.schedule + tid_x(), 0);
     }
     bar_sync_0();
-    go_through_run<false>(params, shared, of_keys, order);
+    go_through_run<false>(params, shared, of_keys, order, rows);
     bar_sync_0();
     find_class_begins(shared);
-    go_through_run<true>(params, shared, of_keys, order);
+    go_through_run<true>(params, shared, of_keys, order, rows);
     bar_sync_0();
-    sum_tiles_up(params, shared, of_keys, order);
+    sum_tiles_up(params, shared, of_keys);
 }
 
