@@ -267,7 +267,8 @@ static gdpa_status forward_maps_encode(const gdpa_kernel *kernel, const struct g
 }
 
 /* Makes what is kept in a place that of these parameters. What fails half way is not kept. */
-static gdpa_status maps_renew(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common, struct thread_maps *place)
+static gdpa_status maps_renew(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common,
+                              struct thread_maps *place)
 {
     const struct thread_maps_key key = maps_key(kernel, common);
     const bool inputs_equal = maps_key_equal(&place->key, &key);

@@ -293,7 +293,8 @@ static void tensor_maps_are_encoded_again_only_where_they_differ(void **state)
         args.scale = (float)i;
         expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
         expect_maps(&args);
-        assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled") - encoded, i % 4 == 0 ? 4 : 1); /* o is another one each time */
+        assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled") - encoded,
+                         i % 4 == 0 ? 4 : 1); /* o is another one each time */
         encoded = fake_driver_control->calls("cuTensorMapEncodeTiled");
     }
     expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));

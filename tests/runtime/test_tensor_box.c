@@ -39,11 +39,10 @@ static void dense_tensors_have_rows_heads_and_sequences(void **state)
     const struct launch_shape shape = shape_of(SPEC, &args);
     static const uint64_t extents[TENSOR_BOX_COUNT][TENSOR_BOX_RANK] = {
         {128, 3, 4, 2}, {128, 5, 2, 2}, {64, 5, 2, 2}, {64, 3, 4, 2}};
-    static const uint64_t strides[TENSOR_BOX_COUNT][TENSOR_BOX_RANK - 1] = {
-        {4 * 128 * 2, 128 * 2, 3 * 4 * 128 * 2},
-        {2 * 128 * 2, 128 * 2, 5 * 2 * 128 * 2},
-        {2 * 64 * 2, 64 * 2, 5 * 2 * 64 * 2},
-        {4 * 64 * 2, 64 * 2, 3 * 4 * 64 * 2}};
+    static const uint64_t strides[TENSOR_BOX_COUNT][TENSOR_BOX_RANK - 1] = {{4 * 128 * 2, 128 * 2, 3 * 4 * 128 * 2},
+                                                                            {2 * 128 * 2, 128 * 2, 5 * 2 * 128 * 2},
+                                                                            {2 * 64 * 2, 64 * 2, 5 * 2 * 64 * 2},
+                                                                            {4 * 64 * 2, 64 * 2, 3 * 4 * 64 * 2}};
     for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
         assert_memory_equal(shape.boxes[i].extents, extents[i], sizeof extents[i]);
         assert_memory_equal(shape.boxes[i].strides, strides[i], sizeof strides[i]);

@@ -20,12 +20,15 @@
 
 /* How a kernel may be built, as far as an activation can tell. */
 static const struct {
-    const char *words, *family; /* the family of the forward; pairs of sm90 are packed, and test_packed_pair.c has those */
+    const char *words,
+        *family; /* the family of the forward; pairs of sm90 are packed, and test_packed_pair.c has those */
     int32_t dtype;
     bool hopper; /* its tanh is better than the manual says */
 } builds[] = {
-    {"dtype=bf16 arch=90", "portable", GDPA_DTYPE_BF16, false}, {"dtype=bf16 arch=80", "portable", GDPA_DTYPE_BF16, false},
-    {"dtype=fp16 arch=90", "portable", GDPA_DTYPE_FP16, false}, {"dtype=bf16 arch=90", "sm90", GDPA_DTYPE_BF16, true},
+    {"dtype=bf16 arch=90", "portable", GDPA_DTYPE_BF16, false},
+    {"dtype=bf16 arch=80", "portable", GDPA_DTYPE_BF16, false},
+    {"dtype=fp16 arch=90", "portable", GDPA_DTYPE_FP16, false},
+    {"dtype=bf16 arch=90", "sm90", GDPA_DTYPE_BF16, true},
     {"dtype=fp16 arch=90", "sm90", GDPA_DTYPE_FP16, true},
 };
 
