@@ -63,7 +63,7 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
     int32_t values = chunks(spec->head_dim_v);
     int64_t query_tile = (int64_t)(depth > values ? depth : values) * plan->block_m * CHUNK_ROW_BYTES;
     int64_t key_tiles = (int64_t)(depth + values) * plan->block_n * CHUNK_ROW_BYTES;
-    int64_t barriers = 3 * plan->query_stages + 5 * plan->stages;
+    int64_t barriers = 4 * plan->query_stages + 5 * plan->stages;
     return plan->query_stages * (query_tile + MESSAGE_BYTES) + plan->stages * key_tiles + barriers * BARRIER_BYTES;
 }
 
@@ -101,9 +101,8 @@ static gdpa_status check_registers(const struct kernel_plan *plan, int32_t consu
 static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
 {
     int32_t consumers = plan->warps / WARPGROUP_WARPS - 1;
-    if (plan->min_blocks != 1 || plan->q_in_registers != 0) {
-        return fail(why, GDPA_E_ARGUMENT, "min_blocks of the plan is %d and q_in_registers %d; family sm90 has 1 and 0",
-                    plan->min_blocks, plan->q_in_registers);
+    if (plan->min_blocks != 1) {
+        return fail(why, GDPA_E_ARGUMENT, "min_blocks of the plan is %d; family sm90 has 1", plan->min_blocks);
     }
     if (plan->warps % WARPGROUP_WARPS != 0 || consumers < 1 || plan->block_m != consumers * WARPGROUP_ROWS) {
         return fail(why, GDPA_E_ARGUMENT,
@@ -133,14 +132,20 @@ static const struct rung {
     {3, 128, 2, 2}, {3, 128, 2, 1}, {3, 96, 2, 1}, {2, 128, 2, 1}, {2, 96, 2, 1}, {2, 64, 2, 1},
 };
 
+/* Heads whose products are over sooner than the activation of the scores. */
+static bool is_narrow(const gdpa_spec *spec)
+{
+    return spec->head_dim <= CHUNK_COLUMNS && spec->head_dim_v <= CHUNK_COLUMNS;
+}
+
 /*
  * Keys of a slice: the product of a slice runs under the activation of the next one. Activations that are over before the product
  * want few, long products; dear ones a finer grain (docs/kernels.md).
  */
-static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reasons)
+static int32_t slice_for(const gdpa_spec *spec, int32_t block_n, struct sbuf *reasons)
 {
     int32_t slice = 32;
-    switch (activation) {
+    switch (spec->activation) {
     case GDPA_ACTIVATION_IDENTITY:
     case GDPA_ACTIVATION_RELU:
     case GDPA_ACTIVATION_RELU_SQUARE:
@@ -150,12 +155,27 @@ static int32_t slice_for(int32_t activation, int32_t block_n, struct sbuf *reaso
     case GDPA_ACTIVATION_SILU: /* more constants than the others: a shorter slice leaves them registers */
         slice = 16;
         break;
+    case GDPA_ACTIVATION_FAST_SILU:
+    case GDPA_ACTIVATION_FAST_GELU:
+    case GDPA_ACTIVATION_GELU_TANH:
+        slice = is_narrow(spec) ? 16 : 32;
+        break;
     }
     while (block_n % slice != 0) {
         slice /= 2;
     }
-    sbuf_addf(reasons, "reason: slice_n %d: as cheap as %s is\n", slice, activation_find(activation)->name);
+    sbuf_addf(reasons, "reason: slice_n %d: as cheap as %s is\n", slice, activation_find(spec->activation)->name);
     return slice;
+}
+
+/* Fragments of Q take registers that only an activation does without which is cheap, or in 16 bits. */
+static int32_t keep_queries(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *reasons)
+{
+    const bool leaves_registers = plan->slice_n == 64 || spec->activation == GDPA_ACTIVATION_FAST_GELU_BF16;
+    const bool kept = is_narrow(spec) && leaves_registers;
+    sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d, and %s\n", kept, spec->head_dim,
+              activation_find(spec->activation)->name);
+    return kept;
 }
 
 /* Registers of producer and consumer threads by number of consumers. */
@@ -202,7 +222,8 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
         plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
         plan->slice_n = plan->block_n;
         if (rung_fits(spec, plan, arch, reasons)) {
-            plan->slice_n = slice_for(spec->activation, plan->block_n, reasons);
+            plan->slice_n = slice_for(spec, plan->block_n, reasons);
+            plan->q_in_registers = keep_queries(spec, plan, reasons);
             return GDPA_OK;
         }
     }

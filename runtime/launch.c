@@ -172,11 +172,10 @@ static gdpa_status queue_send(gdpa_kernel *kernel, struct queue *queue, struct C
     return GDPA_OK;
 }
 
-/* Tensor maps of boxes, as the kernel reads them. */
-static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct tensor_box *boxes, int count,
-                               struct gdpa_tensor_map *maps)
+/* Tensor maps of boxes of the tensors with these names, as the kernel reads them. */
+static gdpa_status maps_encode(const gdpa_kernel *kernel, const struct tensor_box *boxes, const char *const *names,
+                               int count, struct gdpa_tensor_map *maps)
 {
-    static const char *const names[] = {"q", "k", "v", "dout"};
     const struct driver *driver = kernel->driver;
     FAIL_IF(
         driver->tensor_map_encode == NULL, GDPA_E_DRIVER,
@@ -216,7 +215,7 @@ static gdpa_status kernel_ready(gdpa_kernel *kernel, struct CUstream_st *stream,
     return GDPA_OK;
 }
 
-/* Everything that tensor_boxes_fill reads of the parameters; the rest is fixed by the kernel. */
+/* Everything that tensor_boxes_fill reads of the parameters, but what is of o alone; the rest is fixed by the kernel. */
 static struct thread_maps_key maps_key(const gdpa_kernel *kernel, const struct gdpa_fwd_params *params)
 {
     return (struct thread_maps_key){.kernel = kernel->number,
@@ -242,18 +241,47 @@ static bool maps_key_equal(const struct thread_maps_key *a, const struct thread_
     return different == 0;
 }
 
-static struct thread_maps *maps_place(struct thread_block *own, const struct thread_maps_key *key)
+static struct thread_maps *maps_place(struct thread_block *own, const gdpa_kernel *kernel,
+                                      const struct gdpa_fwd_params *params)
 {
-    const uint64_t mixed = key->kernel * 7 ^ (uintptr_t)key->data[0] ^ (uintptr_t)key->data[1] >> 3;
+    const uint64_t mixed = kernel->number * 7 ^ (uintptr_t)params->q ^ (uintptr_t)params->k >> 3;
     return &own->maps[mixed * UINT64_C(0x9e3779b97f4a7c15) >> (64 - THREAD_MAPS_BITS)];
 }
 
-static gdpa_status forward_maps_encode(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common,
+static bool output_equal(const struct thread_maps *place, const struct gdpa_fwd_params *params)
+{
+    return place->output == params->o && place->output_strides[0] == params->o_stride_batch &&
+           place->output_strides[1] == params->o_stride_row && place->output_strides[2] == params->o_stride_head;
+}
+
+/* Of all tensors, or of o alone. */
+static gdpa_status forward_maps_encode(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common, bool all,
                                        struct gdpa_fwd_sm90_params *params)
 {
+    static const char *const names[TENSOR_BOX_COUNT] = {"q", "k", "v", "o"};
+    const int first = all ? 0 : TENSOR_BOX_COUNT - 1;
     struct tensor_box boxes[TENSOR_BOX_COUNT];
     TRY(tensor_boxes_fill(&kernel->spec, &kernel->plan, common, boxes));
-    return maps_encode(kernel, boxes, TENSOR_BOX_COUNT, (struct gdpa_tensor_map *)params);
+    return maps_encode(kernel, boxes + first, names + first, TENSOR_BOX_COUNT - first,
+                       (struct gdpa_tensor_map *)params + first);
+}
+
+/* Makes what is kept in a place that of these parameters. What fails half way is not kept. */
+static gdpa_status maps_renew(const gdpa_kernel *kernel, const struct gdpa_fwd_params *common,
+                              struct thread_maps *place)
+{
+    const struct thread_maps_key key = maps_key(kernel, common);
+    const bool inputs_equal = maps_key_equal(&place->key, &key);
+    if (!inputs_equal || !output_equal(place, common)) {
+        place->key.kernel = 0;
+        TRY(forward_maps_encode(kernel, common, !inputs_equal, &place->params));
+        place->key = key;
+        place->output = common->o;
+        place->output_strides[0] = common->o_stride_batch;
+        place->output_strides[1] = common->o_stride_row;
+        place->output_strides[2] = common->o_stride_head;
+    }
+    return GDPA_OK;
 }
 
 /*
@@ -265,16 +293,11 @@ static gdpa_status maps_find(const gdpa_kernel *kernel, const struct gdpa_fwd_pa
 {
     *params = fresh;
     if (own == NULL) {
-        TRY(forward_maps_encode(kernel, common, fresh));
+        TRY(forward_maps_encode(kernel, common, true, fresh));
     } else {
-        const struct thread_maps_key key = maps_key(kernel, common);
-        struct thread_maps *place = maps_place(own, &key);
+        struct thread_maps *place = maps_place(own, kernel, common);
         *params = &place->params;
-        if (!maps_key_equal(&place->key, &key)) {
-            place->key.kernel = 0;
-            TRY(forward_maps_encode(kernel, common, &place->params));
-            place->key = key;
-        }
+        TRY(maps_renew(kernel, common, place));
     }
     (*params)->common = *common;
     return GDPA_OK;
@@ -405,7 +428,8 @@ static gdpa_status queue_add_backward(struct queue *queue, const gdpa_kernel *ke
         queue_add(queue, function, params, &config);
         return GDPA_OK;
     }
-    TRY(maps_encode(kernel, boxes, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)boxed));
+    static const char *const names[BACKWARD_BOX_COUNT] = {"q", "k", "v", "dout"};
+    TRY(maps_encode(kernel, boxes, names, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)boxed));
     boxed->common = *params;
     queue_add(queue, function, boxed, &config);
     return GDPA_OK;

@@ -40,8 +40,8 @@ static gdpa_status tiles_count(const gdpa_spec *spec, const struct kernel_plan *
     } else {
         const int64_t per_sequence = divide_up(args->seqlen_q, plan->block_m);
         params->tiles_per_seq = (int32_t)per_sequence;
-        /* Under a causal mask the last rows are the longest, and come first anyway. */
-        const bool cut = args->seqlen_q % plan->block_m != 0 && spec->causal == 0 && !listed;
+        /* Under a causal mask the last rows are the longest, and come first anyway. Persistent blocks shift their rounds instead. */
+        const bool cut = args->seqlen_q % plan->block_m != 0 && spec->causal == 0 && plan->family != KERNEL_FAMILY_SM90;
         params->full_tiles_per_seq = cut ? (int32_t)per_sequence - 1 : 0;
         FAIL_IF(__builtin_mul_overflow(args->batch, per_sequence, &per_head), GDPA_E_INTERNAL,
                 "the tiles of batch %" PRId64 " and seqlen_q %" PRId64 " were not bounded", args->batch,
@@ -73,11 +73,31 @@ static void short_shape_fit(struct launch_shape *shape, const struct kernel_plan
     shape->grid_y = 1;
 }
 
+static uint32_t greatest_common_divisor(uint32_t a, uint32_t b)
+{
+    while (b != 0) {
+        const uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /*
- * Blocks take the places block, block + grid, block + 2 grid ... Where the full tiles do not divide evenly, `light` blocks have one
- * less of them than the others, and the short tiles should go to those, two each when two short tiles are no more than a full one:
- * so after one round of short tiles the places of the other blocks stay empty once.
+ * How many blocks further on each round of the grid begins, so that a block meets all tiles of a sequence in turn: the last ones are short, and
+ * with 6 tiles a sequence and 132 blocks it were always the same blocks that got them. Tiles of a sequence stay together, for its keys and
+ * values are in L2 then. Where sequences are found by search, heads run fastest, and neighbours are alike.
  */
+static uint32_t round_shift(uint32_t grid, int32_t tiles_per_seq)
+{
+    const uint32_t tiles = (uint32_t)tiles_per_seq;
+    uint32_t shift = tiles_per_seq > 0 ? 0 : 1;
+    while (tiles > 1 && shift + 1 < grid && greatest_common_divisor(grid + shift, tiles) != 1) {
+        shift++;
+    }
+    return shift;
+}
+
 void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors)
 {
     struct gdpa_fwd_params *params = &shape->params;
@@ -91,13 +111,7 @@ void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan
     }
     shape->grid = multiprocessors;
     shape->grid_y = 1;
-    const int64_t full = (int64_t)params->batch * params->heads_q * params->full_tiles_per_seq;
-    const int64_t heavy = full % multiprocessors;
-    const int64_t light = multiprocessors - heavy;
-    if (heavy > 0 && params->rows_q % plan->block_m * 2 <= plan->block_m && params->num_tiles - full > light) {
-        params->gap_begin = full + light;
-        params->gap_size = heavy;
-    }
+    params->round_shift = round_shift(multiprocessors, params->tiles_per_seq);
 }
 
 static gdpa_status arguments_fill(const gdpa_spec *spec, const gdpa_args *args, struct gdpa_fwd_params *params)

@@ -27,8 +27,8 @@ gdpa_status launch_shape_fill(const gdpa_spec *normalised, const struct kernel_p
                               struct launch_shape *shape);
 
 /*
- * The grid of a persistent kernel on a device with so many multiprocessors, and which blocks get the tiles that are left over. Does
- * nothing to other kernels.
+ * The grid of a persistent kernel on a device with so many multiprocessors, and how its blocks share the tiles. Does nothing to
+ * other kernels.
  */
 void launch_shape_fit(struct launch_shape *shape, const struct kernel_plan *plan, uint32_t multiprocessors);
 

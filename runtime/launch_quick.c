@@ -172,7 +172,8 @@ static inline bool tensors_fill(const struct launch_quick *quick, const gdpa_arg
     MUST(tensor_fill(&args->v, &quick->v, &key, false, &v));
     MUST(tensor_fill(&args->o, &quick->o, &query, true, &o));
     /* Of non-negative numbers the union is below a power of 2 when each of them is. */
-    MUST(((q.batch | q.row | q.head | k.batch | k.row | k.head) | (v.batch | v.row | v.head)) < quick->stride_limit);
+    MUST(((q.batch | q.row | q.head | k.batch | k.row | k.head) |
+          (v.batch | v.row | v.head | o.batch | o.row | o.head)) < quick->stride_limit);
     params->q = args->q.data, params->k = args->k.data, params->v = args->v.data, params->o = args->o.data;
     params->q_stride_batch = q.batch, params->q_stride_row = q.row, params->q_stride_head = q.head;
     params->k_stride_batch = k.batch, params->k_stride_row = k.row, params->k_stride_head = k.head;
@@ -205,11 +206,10 @@ static inline bool tiles_fill(const struct launch_quick *quick, const gdpa_args 
         const bool cut = rows % block_m != 0;
         const uint32_t per_sequence = rows / block_m + cut;
         params->tiles_per_seq = (int32_t)per_sequence;
-        params->full_tiles_per_seq = cut && !quick->causal ? (int32_t)per_sequence - 1 : 0;
+        params->full_tiles_per_seq = cut && !quick->causal && !quick->boxed ? (int32_t)per_sequence - 1 : 0;
         per_head = args->batch * per_sequence;
     }
-    params->gap_begin = 0;
-    params->gap_size = 0;
+    params->round_shift = 0;
     return !__builtin_mul_overflow(per_head, args->heads_q, &params->num_tiles) && params->num_tiles <= GRID_LIMIT;
 }
 

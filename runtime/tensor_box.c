@@ -64,6 +64,9 @@ gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_p
     const struct dimension v[] = {{"row", params->rows_k, params->v_stride_row},
                                   {"head", heads_k, params->v_stride_head},
                                   {"batch", batch_k, params->v_stride_batch}};
+    const struct dimension o[] = {{"row", params->rows_q, params->o_stride_row},
+                                  {"head", params->heads_q, params->o_stride_head},
+                                  {"batch", batch_q, params->o_stride_batch}};
     /* Without keys their data may be NULL, which no tensor map takes; a box of q stands in, and is never copied. */
     const bool no_keys = params->rows_k == 0 || batch_k == 0;
     const void *data_k = no_keys ? params->q : params->k;
@@ -71,10 +74,15 @@ gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_p
     TRY(box_fill("q", params->q, normalised->head_dim, q, &boxes[0]));
     TRY(box_fill("k", data_k, normalised->head_dim, k, &boxes[1]));
     TRY(box_fill("v", data_v, normalised->head_dim_v, v, &boxes[2]));
+    const bool stored = normalised->out_dtype != GDPA_DTYPE_FP32;
+    TRY(stored ? box_fill("o", params->o, normalised->head_dim_v, o, &boxes[3])
+               : box_fill("q", params->q, normalised->head_dim, q, &boxes[3]));
     for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
         boxes[i].rows = (uint32_t)(i == 0 ? plan->block_m : plan->block_n);
         boxes[i].dtype = normalised->dtype;
     }
+    boxes[3].rows = OUTPUT_BOX_ROWS;
+    boxes[3].dtype = stored ? normalised->out_dtype : normalised->dtype;
     return GDPA_OK;
 }
 

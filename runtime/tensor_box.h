@@ -1,5 +1,5 @@
 /*
- * What the copy engine (TMA) is told of q, k, v and dout: extents, strides and the box it copies at a time. No driver in here.
+ * What the copy engine (TMA) is told of q, k, v, o and dout: extents, strides and the box it copies at a time. No driver in here.
  */
 #ifndef GDPA_RUNTIME_TENSOR_BOX_H
 #define GDPA_RUNTIME_TENSOR_BOX_H
@@ -10,7 +10,8 @@
 /* Strides of tensors of 16-bit elements are below it, in elements: 2^40 bytes. */
 #define TENSOR_BOX_STRIDE_LIMIT (INT64_C(1) << 39)
 
-enum { TENSOR_BOX_RANK = 4, TENSOR_BOX_COLUMNS = 64, TENSOR_BOX_COUNT = 3, BACKWARD_BOX_COUNT = 4 };
+enum { TENSOR_BOX_RANK = 4, TENSOR_BOX_COLUMNS = 64, TENSOR_BOX_COUNT = 4, BACKWARD_BOX_COUNT = 4 };
+enum { OUTPUT_BOX_ROWS = 64 }; /* those of a consumer warpgroup */
 
 /* Dimensions, fastest first: columns, rows, heads, sequences. The box is TENSOR_BOX_COLUMNS x rows x 1 x 1. */
 struct tensor_box {
@@ -21,7 +22,7 @@ struct tensor_box {
     int32_t dtype;                         /* gdpa_dtype */
 };
 
-/* The boxes of q, k and v, in this order. Sets the last error. */
+/* The boxes of q, k, v and o, in this order; of fp32 the copy engine stores none, and q stands in for it. Sets the last error. */
 gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_plan *plan,
                               const struct gdpa_fwd_params *params, struct tensor_box boxes[TENSOR_BOX_COUNT]);
 

@@ -39,7 +39,7 @@ struct thread_counts {
     atomic_uint_fast64_t memory_hits, launches;
 };
 
-/* All that the maps of a kernel are made of. */
+/* All that the maps of a kernel are made of, but what is of o alone: callers often have a new o for the same inputs. */
 struct thread_maps_key {
     uint64_t kernel; /* 0: free */
     const void *data[3];
@@ -51,6 +51,8 @@ struct thread_maps_key {
 struct thread_maps {
     struct gdpa_fwd_sm90_params params; /* its maps; `common` is written by each launch */
     struct thread_maps_key key;
+    const void *output;
+    int64_t output_strides[3]; /* batch, row, head */
 };
 
 struct thread_block {

@@ -1,8 +1,9 @@
 /*
  * The epilogue of a consumer warpgroup of the Hopper forward: sums -> global memory, scaled and rounded once.
  *
- * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more, so that global stores are 16 bytes wide
- * and contiguous; fp32 results go straight from the sums.
+ * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more. From there the copy engine stores them,
+ * asked by a warp of its own (storer_sm90.cuh), so that the consumer may go on; where the sequence ends within the rows of the warpgroup, the
+ * warps do it themselves, 16 bytes a lane. fp32 results go straight from the sums.
  */
 #ifndef GDPA_EPILOGUE_SM90_CUH
 #define GDPA_EPILOGUE_SM90_CUH
@@ -24,7 +25,7 @@ constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueCo
 struct Epilogue {
     Shared shared;
     const gdpa_fwd_params *params;
-    uint32_t number; // of the warpgroup
+    uint32_t part;   // which 64 rows of the tile are the warpgroup's
     uint32_t slot;   // of the query tile
 
     __device__ uint32_t lane() const
@@ -35,7 +36,7 @@ struct Epilogue {
     /* Row of the query tile where this thread's warp begins. */
     __device__ uint32_t warp_row() const
     {
-        return number * 64 + tid_x() / 32 % 4 * 16;
+        return part * 64 + tid_x() / 32 % 4 * 16;
     }
 
     /* Where the thread's warp writes: its first row. */
@@ -50,11 +51,11 @@ struct Epilogue {
         return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
     }
 
-    /* Writes the rows that exist, and gives the query tile back: every thread is done with what it read. */
+    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread is done with what it read. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
-        const int32_t valid_rows = warp_valid_rows(work);
         //@if out_fp32
+        const int32_t valid_rows = warp_valid_rows(work);
         float *place = warp_target<float>(work) + lane() / 4 * params->o_stride_row + lane() % 4 * 2;
 #pragma unroll
         for (int half = 0; half < 2; ++half, place += 8 * params->o_stride_row) {
@@ -66,10 +67,34 @@ struct Epilogue {
                 }
             }
         }
-        mbarrier_arrive(shared.queries_empty(slot));
+        bar_warp_sync();
+        give_back(shared.queries_empty(slot));
         //@else
         stage(output, factor);
-        bar_warp_sync();
+        if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(part + 1) * 64) {
+            fence_proxy_async_shared(); // there is nothing but the staging to wait for
+            bar_warp_sync();
+            give_back(shared.outputs_staged(slot));
+        } else {
+            bar_warp_sync();
+            store_existing_rows(work);
+        }
+        //@endif
+    }
+
+    /* The whole warp is done with the query tile. */
+    __device__ void give_back(uint32_t barrier) const
+    {
+        if (lane() == 0) {
+            mbarrier_arrive(barrier);
+        }
+    }
+
+    //@if !out_fp32
+    /* Of a warpgroup in whose rows the sequence ends. */
+    __device__ void store_existing_rows(uint32_t work) const
+    {
+        const int32_t valid_rows = warp_valid_rows(work);
         // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
         // so they come after it, where there are registers for a whole share of the output.
         uint16_t *target = warp_target<uint16_t>(work);
@@ -81,14 +106,13 @@ struct Epilogue {
             load_staged(words, batch * kBatchLoads);
             if (batch == kBatches - 1) {
                 fence_proxy_async_shared();
-                mbarrier_arrive(shared.queries_empty(slot));
+                bar_warp_sync();
+                give_back(shared.outputs_staged(slot));
             }
             store_units(words, batch * kBatchLoads, target, valid_rows);
         }
-        //@endif
     }
 
-    //@if !out_fp32
     /*
      * A warp reads its 16 rows back in units of 16 bytes, neighbouring lanes those of a row. Where a whole number of rows goes into a
      * load, all loads of a thread have the same column.
@@ -152,6 +176,11 @@ struct Epilogue {
                 packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
             }
             stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, packed[0], packed[1], packed[2], packed[3]);
+        }
+        // Boxes are whole chunks: the copy engine reads the columns beyond the sums, too, and the queries may have left nothing there.
+#pragma unroll
+        for (int n = kOutputs / 8; n < (kValueChunks > kDepthChunks ? kValueChunks * 4 : 0); ++n) {
+            stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, 0, 0, 0, 0);
         }
     }
     //@endif

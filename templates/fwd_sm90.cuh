@@ -20,6 +20,9 @@
 #include "producer_sm90.cuh"
 #include "ptx/barrier.cuh"
 #include "ptx/fence.cuh"
+//@if q_in_registers
+#include "ptx/ldmatrix.cuh"
+//@endif
 #include "ptx/named_barrier.cuh"
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/shared_memory.cuh"
@@ -29,6 +32,9 @@
 #include "ptx/wgmma.cuh"
 #include "ring.cuh"
 #include "shared_tile.cuh"
+//@if !out_fp32
+#include "storer_sm90.cuh"
+//@endif
 //@if half_tiles
 #include "wgmma_half_keys.cuh"
 //@endif
@@ -50,10 +56,26 @@ struct Consumer {
     uint32_t number; // of the warpgroup, from 0
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // keys and values run side by side
+    //@if q_in_registers
+    uint32_t queries[kDepthSteps][4]; // fragments of this warpgroup's rows
+    //@endif
 
     __device__ uint32_t lane() const
     {
         return tid_x() % 32;
+    }
+
+    /*
+     * Which 64 rows of the tile are this warpgroup's. Under a causal mask the lower ones see more keys: they are another one's each time, and
+     * nobody waits for the others at the end of every tile.
+     */
+    __device__ uint32_t part() const
+    {
+        //@if causal
+        return query_place.uses % 2 == 0 ? number : kConsumers - 1 - number;
+        //@else
+        return number;
+        //@endif
     }
 
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
@@ -64,18 +86,39 @@ struct Consumer {
         }
     }
 
+    //@if q_in_registers
+    /* By whole warps: 16 rows each. */
+    __device__ void load_queries()
+    {
+        const uint32_t row = lane() % 16; // of the warp's; the rows above it are a multiple of 8, and do not change the swizzle
+        const uint32_t first_place = shared.queries(query_place.slot()) +
+                                     (part() * 64 + tid_x() % kWarpgroupThreads / 32 * 16 + row) * 128 +
+                                     ((lane() / 16 ^ row % 8) << 4);
+#pragma unroll
+        for (int step = 0; step < kDepthSteps; ++step) {
+            ldmatrix_x4(queries[step], (first_place ^ step % 4 << 5) + step / 4 * kQueryChunkBytes);
+        }
+    }
+    //@endif
+
     /* S = Q K^T of the tile, or of its first keys. */
     template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
+        //@if !q_in_registers
         const uint64_t queries =
-            wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
+            wgmma_descriptor_128b(shared.queries(query_place.slot()) + part() * (64 * 128), 16, 1024);
+        //@endif
         const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < kDepthSteps; ++step) {
             const int in_chunk = step % 4 * 32;
+            //@if q_in_registers
+            wgmma_m64k16_rs<0>(scores, queries[step], keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
+            //@else
             wgmma_m64k16_ss<0, 0>(scores, queries + (step / 4 * kQueryChunkBytes + in_chunk) / 16,
                                   keys + (step / 4 * kKeyChunkBytes + in_chunk) / 16, step > 0);
+            //@endif
         }
         wgmma_commit_group();
         wgmma_wait_group<0>();
@@ -136,7 +179,7 @@ struct Consumer {
     /* Whether this warpgroup's rows see nothing of a tile: there are no such rows, or all of it is hidden. */
     __device__ bool sees_nothing(uint32_t work, int32_t tile) const
     {
-        const int32_t first_row = static_cast<int32_t>(number) * 64;
+        const int32_t first_row = static_cast<int32_t>(part()) * 64;
         bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
         //@if masked
         const int64_t aligned_row = first_aligned_row(work);
@@ -161,12 +204,12 @@ struct Consumer {
 
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
-     * whose sign has to be turned, by a negative scale, take the slower way, too.
+     * that have to be turned, by a negative scale, take the slower way, too.
      */
     __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        if (activation_turn(constants) < 0.0f ||
-            static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
+        if (activation_turn(constants) != 1.0f ||
+            static_cast<int32_t>(part()) * 64 >= read_uniform_word(work + kWorkValidRows)) {
             return tile;
         }
         int64_t end_key = read_uniform_word(work + kWorkLengthK);
@@ -191,7 +234,7 @@ struct Consumer {
     /* Where this warpgroup's first row stands among the keys. */
     __device__ int64_t first_aligned_row(uint32_t work) const
     {
-        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64) +
+        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(part() * 64) +
                key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
     }
     //@endif
@@ -291,6 +334,9 @@ struct Consumer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            //@if q_in_registers
+            load_queries();
+            //@endif
             // Sums from 0, always: were the first product to begin them anew, their registers would count as taken from the beginning of
             // the message before, and the epilogue would have to do without them.
             float output[kOutputs];
@@ -310,7 +356,7 @@ struct Consumer {
                 other_tile(output, work, tile, constants);
                 ++tile;
             }
-            const Epilogue epilogue = {shared, params, number, query_place.slot()};
+            const Epilogue epilogue = {shared, params, part(), query_place.slot()};
             epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;
         }
@@ -326,6 +372,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
         prefetch_tensormap(&params.q_map);
         prefetch_tensormap(&params.k_map);
         prefetch_tensormap(&params.v_map);
+        //@if !out_fp32
+        prefetch_tensormap(&params.o_map);
+        //@endif
     }
     //@if shared_out
     if (is_shared_out(params.common)) {
@@ -346,9 +395,18 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
             Scout scout = {shared, &params};
             scout.run();
         }
+        //@if !out_fp32
+        else {
+            Storer storer = {shared, &params};
+            storer.run();
+        }
+        //@endif
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
-        Consumer consumer = {shared, &params.common, warpgroup - 1};
+        Consumer consumer;
+        consumer.shared = shared;
+        consumer.params = &params.common;
+        consumer.number = warpgroup - 1;
         consumer.run();
     }
 }

@@ -33,8 +33,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -49,7 +48,7 @@ struct gdpa_fwd_params {
 };
 
 //@if host
-static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 5 * 8 + 8 * 4 + 8, "no padding");
+static_assert(sizeof(struct gdpa_fwd_params) == 8 * 8 + 12 * 8 + 4 * 8 + 8 * 4 + 8, "no padding");
 static_assert(offsetof(struct gdpa_fwd_params, num_tiles) == 176, "as the kernel reads it");
 //@endif
 //@endif
@@ -106,13 +105,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 
 //@if !backward
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 //@endif

@@ -58,7 +58,7 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
     __device__ void load_tiles(uint32_t work)
     {
         const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);

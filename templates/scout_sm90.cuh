@@ -164,28 +164,25 @@ struct Scout {
     }
 
     //@if !listed
-    /* Places block, block + grid, ... of the order of tiles. */
+    /* A place of each round of the grid through the order of tiles. */
     __device__ void run_in_turn()
     {
         const gdpa_fwd_params &common = params->common;
-        //@if shared_out
-        // Sequences may have a number of tiles that divides the grid, and their last ones are short: each round begins at the next block.
+        //@if causal
+        uint32_t step = first_step(common);
+        for (int64_t place = ctaid_x(); place < common.num_tiles; place += step, step = 2 * nctaid_x() - step) {
+            send_numbered(place);
+        }
+        //@else
+        // Sequences may have a number of tiles that divides the grid, and their last ones are short: rounds begin at different blocks.
+        const uint32_t shift = static_cast<uint32_t>(common.round_shift);
         uint32_t turn = ctaid_x();
         for (int64_t round = 0; round < common.num_tiles; round += nctaid_x()) {
             if (round + turn < common.num_tiles) {
                 send_numbered(round + turn);
             }
-            turn = turn + 1 < nctaid_x() ? turn + 1 : 0;
-        }
-        //@else
-        uint32_t step = first_step(common);
-        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
-             place += step, step = 2 * nctaid_x() - step) {
-            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
-            const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
-            if (!in_gap) {
-                send_numbered(tile);
-            }
+            turn += shift;
+            turn = turn < nctaid_x() ? turn : turn - nctaid_x();
         }
         //@endif
     }

@@ -53,7 +53,7 @@ constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChun
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
 constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
-constexpr int kBarriers = 3 * kQueryStages + 5 * kStages;
+constexpr int kBarriers = 4 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -115,6 +115,11 @@ struct Shared {
     {
         return barrier(3 * kQueryStages + 4 * kStages + slot);
     }
+    /* The consumers are done with a query tile, and what the copy engine shall store of their output lies there. */
+    __device__ uint32_t outputs_staged(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + 5 * kStages + slot);
+    }
 };
 
 /* By one thread, followed by a barrier of the block. */
@@ -122,8 +127,14 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 64); // every reader of the message, two feeding warps included
         mbarrier_init(shared.announced(slot), 1);
+        // Every reader of the message: two feeding warps, and a thread of each warp of the consumers, or the storer for them.
+        //@if out_fp32
+        mbarrier_init(shared.queries_empty(slot), 64 + kConsumers * 4);
+        //@else
+        mbarrier_init(shared.queries_empty(slot), 64 + 1);
+        mbarrier_init(shared.outputs_staged(slot), kConsumers * 4);
+        //@endif
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);

@@ -48,7 +48,8 @@ __device__ inline float activation_turn(const ActivationConstants &constants)
 
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)
 {
-    const float u = score * fma_rn_f32(constants.cubic, score * score, constants.linear);
+    // Not cubic * score^2, which is 0 * infinity where the scale is 0 and the score large.
+    const float u = score * fma_rn_f32(constants.cubic * score, score, constants.linear);
     //@if bf16
     return fma_rn_f32(score, tanh_approx_f32(u), score);
     //@else

@@ -11,15 +11,21 @@
 //@if bf16
 #include "numeric.cuh"
 
+/* Squares of raw scores overflow from 2^64 on. Below this scale, and at 0, that may be where f does not: such a scale stays inside. */
+constexpr float kSmallestFoldedScale = 9.5367431640625e-7f; // 2^-20
+
 struct ActivationConstants {
     float param;
     float epilogue;
-    float turn; // -1 where the scale is negative, else 1
+    float turn; // -1 where the scale is negative, else 1; or the scale
 };
 
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
     const float size = scale < 0.0f ? -scale : scale;
+    if (kDegree == 2 && size < kSmallestFoldedScale) {
+        return {param, out_scale, scale};
+    }
     return {param, out_scale * (kDegree == 2 ? size * size : size), scale < 0.0f ? -1.0f : 1.0f};
 }
 

@@ -155,7 +155,7 @@ std::string Problem::launch_forward(bool *launched)
     }
     gdpa_fwd_sm90_params boxed;
     if (shape.boxed) {
-        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map};
+        gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.o_map};
         const std::string wrong = encode_maps(shape.boxes, TENSOR_BOX_COUNT, maps);
         if (!wrong.empty()) {
             return wrong;

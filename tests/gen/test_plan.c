@@ -420,7 +420,7 @@ static const struct change sm90_changes[] = {
     {FIELD(value_columns), 32, "value_columns 32"}, /* fewer than head_dim_v */
     {FIELD(value_columns), 72, "value_columns 72"},
     {FIELD(value_columns), 80, NULL},
-    {FIELD(q_in_registers), 1, "q_in_registers"},
+    {FIELD(q_in_registers), 1, NULL},
     {FIELD(min_blocks), 2, "min_blocks"},
     {FIELD(producer_registers), 0, "producer_registers"},
     {FIELD(producer_registers), 16, "producer_registers"},

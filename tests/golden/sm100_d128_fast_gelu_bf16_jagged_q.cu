@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=fast_gelu_bf16 layout_q=jagged arch=sm_100a
- * kernel     gdpa_fwd_sm100_d128_bf16_fast_gelu_bf16_jq_89ed46a7
+ * kernel     gdpa_fwd_sm100_d128_bf16_fast_gelu_bf16_jq_752316d5
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=98320 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=fast_gelu_bf16 layout_q=jagged arch=sm_100a"
@@ -326,24 +326,34 @@ __device__ inline float activation_value(float x, float param)
     return unpack_input_low(fast_gelu_packed(pack_input(x, x)));
 }
 
+/* Scales beyond it give the same result, and their cube would overflow. */
+constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40
+
+/* As in fast_gelu: for a raw score r, u = r (k0 s + k1 s^3 r^2), and f = (s/2) (r + r tanh u), whose factor s/2 moves to the output. */
 struct ActivationConstants {
-    float scale;
+    uint32_t linear;
+    uint32_t cubic;
     float epilogue;
 };
 
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
-    return {scale, out_scale};
+    const float size = min_nan_f32(max_nan_f32(scale, -kLargestFoldedScale), kLargestFoldedScale);
+    return {packed_constant(kGeluK0 * size), packed_constant(kGeluK1 * size * size * size), out_scale * (0.5f * scale)};
+}
+
+__device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
+{
+    const uint32_t minus_zero = 0x80008000u;
+    const uint32_t scores = pack_input(score0, score1);
+    // Not cubic * score^2, which is 0 * infinity where the scale is 0 and the score large.
+    const uint32_t slope = packed_fma(packed_fma(constants.cubic, scores, minus_zero), scores, constants.linear);
+    return packed_fma(scores, packed_tanh(packed_fma(scores, slope, minus_zero)), scores);
 }
 
 __device__ inline float activation_turn(const ActivationConstants &constants)
 {
     return 1.0f;
-}
-
-__device__ inline uint32_t activation_pack(float score0, float score1, const ActivationConstants &constants)
-{
-    return fast_gelu_packed(pack_input(score0 * constants.scale, score1 * constants.scale));
 }
 
 // ---- templates/ptx/cp_async.cuh
@@ -637,8 +647,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -655,13 +664,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 };
 
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
@@ -1141,7 +1151,7 @@ __device__ inline void activate_step(uint32_t (&weights)[kRowTiles][4],
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm100_d128_bf16_fast_gelu_bf16_jq_89ed46a7(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm100_d128_bf16_fast_gelu_bf16_jq_752316d5(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=32 dtype=bf16 activation=leaky_relu causal align=top_left layout_q=jagged layout_k=jagged unaligned arch=sm_120a
- * kernel     gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_b7412dd1
+ * kernel     gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_c711746f
  * generator  (this version)
  * plan       portable block_m=128 block_n=64 slice_n=64 warps=4 threads=128 stages=2 q_in_registers=1 min_blocks=2 smem_bytes=24592 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=32 dtype=bf16 activation=leaky_relu causal align=top_left layout_q=jagged layout_k=jagged unaligned arch=sm_120a"
@@ -295,15 +295,21 @@ __device__ inline uint32_t pack_output(float low, float high)
  * f does.
  */
 
+/* Squares of raw scores overflow from 2^64 on. Below this scale, and at 0, that may be where f does not: such a scale stays inside. */
+constexpr float kSmallestFoldedScale = 9.5367431640625e-7f; // 2^-20
+
 struct ActivationConstants {
     float param;
     float epilogue;
-    float turn; // -1 where the scale is negative, else 1
+    float turn; // -1 where the scale is negative, else 1; or the scale
 };
 
 __device__ inline ActivationConstants activation_constants(float scale, float out_scale, float param)
 {
     const float size = scale < 0.0f ? -scale : scale;
+    if (kDegree == 2 && size < kSmallestFoldedScale) {
+        return {param, out_scale, scale};
+    }
     return {param, out_scale * (kDegree == 2 ? size * size : size), scale < 0.0f ? -1.0f : 1.0f};
 }
 
@@ -643,8 +649,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -661,13 +666,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 };
 
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
@@ -1174,7 +1180,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_b7412dd1(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm120_d32_bf16_leaky_relu_causal_tl_jqjk_unaligned_c711746f(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

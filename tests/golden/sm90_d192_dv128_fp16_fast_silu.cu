@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=192 head_dim_v=128 dtype=fp16 activation=fast_silu arch=sm_90a
- * kernel     gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_1f24d804
+ * kernel     gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_b69f867a
  * generator  (this version)
- * plan       sm90 block_m=192 block_n=96 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=196776 query_stages=1 value_columns=128 producer_registers=32 consumer_registers=160
+ * plan       sm90 block_m=192 block_n=96 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=196784 query_stages=1 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=192 head_dim_v=128 dtype=fp16 activation=fast_silu arch=sm_90a"
  */
 
@@ -24,7 +24,7 @@ constexpr int kQueryStages = 1;         // query tiles in shared memory at a tim
 constexpr int kValueColumns = 128;      // columns of the output in registers
 constexpr int kProducerRegisters = 32;  // of a thread that copies
 constexpr int kConsumerRegisters = 160; // of a thread that computes
-constexpr int kSmemBytes = 196776;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 196784;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -340,8 +340,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -358,13 +357,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 };
 
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
@@ -677,7 +677,7 @@ constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChun
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
 constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
-constexpr int kBarriers = 3 * kQueryStages + 5 * kStages;
+constexpr int kBarriers = 4 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -739,6 +739,11 @@ struct Shared {
     {
         return barrier(3 * kQueryStages + 4 * kStages + slot);
     }
+    /* The consumers are done with a query tile, and what the copy engine shall store of their output lies there. */
+    __device__ uint32_t outputs_staged(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + 5 * kStages + slot);
+    }
 };
 
 /* By one thread, followed by a barrier of the block. */
@@ -746,8 +751,10 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 64); // every reader of the message, two feeding warps included
         mbarrier_init(shared.announced(slot), 1);
+        // Every reader of the message: two feeding warps, and a thread of each warp of the consumers, or the storer for them.
+        mbarrier_init(shared.queries_empty(slot), 64 + 1);
+        mbarrier_init(shared.outputs_staged(slot), kConsumers * 4);
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -779,8 +786,9 @@ __device__ inline int32_t read_uniform_word(uint32_t address)
 /*
  * The epilogue of a consumer warpgroup of the Hopper forward: sums -> global memory, scaled and rounded once.
  *
- * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more, so that global stores are 16 bytes wide
- * and contiguous; fp32 results go straight from the sums.
+ * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more. From there the copy engine stores them,
+ * asked by a warp of its own (storer_sm90.cuh), so that the consumer may go on; where the sequence ends within the rows of the warpgroup, the
+ * warps do it themselves, 16 bytes a lane. fp32 results go straight from the sums.
  */
 
 constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
@@ -788,7 +796,7 @@ constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueCo
 struct Epilogue {
     Shared shared;
     const gdpa_fwd_params *params;
-    uint32_t number; // of the warpgroup
+    uint32_t part;   // which 64 rows of the tile are the warpgroup's
     uint32_t slot;   // of the query tile
 
     __device__ uint32_t lane() const
@@ -799,7 +807,7 @@ struct Epilogue {
     /* Row of the query tile where this thread's warp begins. */
     __device__ uint32_t warp_row() const
     {
-        return number * 64 + tid_x() / 32 % 4 * 16;
+        return part * 64 + tid_x() / 32 % 4 * 16;
     }
 
     /* Where the thread's warp writes: its first row. */
@@ -814,12 +822,32 @@ struct Epilogue {
         return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
     }
 
-    /* Writes the rows that exist, and gives the query tile back: every thread is done with what it read. */
+    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread is done with what it read. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
-        const int32_t valid_rows = warp_valid_rows(work);
         stage(output, factor);
-        bar_warp_sync();
+        if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(part + 1) * 64) {
+            fence_proxy_async_shared(); // there is nothing but the staging to wait for
+            bar_warp_sync();
+            give_back(shared.outputs_staged(slot));
+        } else {
+            bar_warp_sync();
+            store_existing_rows(work);
+        }
+    }
+
+    /* The whole warp is done with the query tile. */
+    __device__ void give_back(uint32_t barrier) const
+    {
+        if (lane() == 0) {
+            mbarrier_arrive(barrier);
+        }
+    }
+
+    /* Of a warpgroup in whose rows the sequence ends. */
+    __device__ void store_existing_rows(uint32_t work) const
+    {
+        const int32_t valid_rows = warp_valid_rows(work);
         // The copy engine writes the next query tile here: a fence orders that behind the loads. It also waits for stores to global memory,
         // so they come after it, where there are registers for a whole share of the output.
         uint16_t *target = warp_target<uint16_t>(work);
@@ -831,7 +859,8 @@ struct Epilogue {
             load_staged(words, batch * kBatchLoads);
             if (batch == kBatches - 1) {
                 fence_proxy_async_shared();
-                mbarrier_arrive(shared.queries_empty(slot));
+                bar_warp_sync();
+                give_back(shared.outputs_staged(slot));
             }
             store_units(words, batch * kBatchLoads, target, valid_rows);
         }
@@ -900,6 +929,11 @@ struct Epilogue {
                 packed[i] = pack_output(scale_output(output[8 * n + 2 * i], factor), scale_output(output[8 * n + 2 * i + 1], factor));
             }
             stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, packed[0], packed[1], packed[2], packed[3]);
+        }
+        // Boxes are whole chunks: the copy engine reads the columns beyond the sums, too, and the queries may have left nothing there.
+#pragma unroll
+        for (int n = kOutputs / 8; n < (kValueChunks > kDepthChunks ? kValueChunks * 4 : 0); ++n) {
+            stmatrix_x4((first_place ^ n % 4 << 5) + n / 4 * kQueryChunkBytes, 0, 0, 0, 0);
         }
     }
 };
@@ -1214,18 +1248,19 @@ struct Scout {
         ++query_place.uses;
     }
 
-    /* Places block, block + grid, ... of the order of tiles. */
+    /* A place of each round of the grid through the order of tiles. */
     __device__ void run_in_turn()
     {
         const gdpa_fwd_params &common = params->common;
-        uint32_t step = first_step(common);
-        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
-             place += step, step = 2 * nctaid_x() - step) {
-            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
-            const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
-            if (!in_gap) {
-                send_numbered(tile);
+        // Sequences may have a number of tiles that divides the grid, and their last ones are short: rounds begin at different blocks.
+        const uint32_t shift = static_cast<uint32_t>(common.round_shift);
+        uint32_t turn = ctaid_x();
+        for (int64_t round = 0; round < common.num_tiles; round += nctaid_x()) {
+            if (round + turn < common.num_tiles) {
+                send_numbered(round + turn);
             }
+            turn += shift;
+            turn = turn < nctaid_x() ? turn : turn - nctaid_x();
         }
     }
 
@@ -1296,7 +1331,7 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
     __device__ void load_tiles(uint32_t work)
     {
         const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
@@ -1486,6 +1521,160 @@ __device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t lead
            static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
+// ---- templates/ptx/bulk_group.cuh
+/*
+ * Groups of copies out of shared memory, of the thread that asked for them. PTX ISA, "cp.async.bulk.commit_group", "wait_group" (sm_90).
+ */
+
+__device__ inline void cp_async_bulk_commit_group()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Waits until at most kPending of the latest groups are under way. */
+template <int kPending> __device__ inline void cp_async_bulk_wait_group()
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/* The same for their reads of shared memory: it may be written again, and must be waited for before the thread ends. */
+template <int kPending> __device__ inline void cp_async_bulk_wait_group_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// ---- templates/ptx/tma_store.cuh
+/*
+ * Boxes of shared memory to a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor" (sm_90).
+ *
+ * The writes of shared memory come first through fence_proxy_async_shared and a barrier. Completion is by groups: ptx/bulk_group.cuh.
+ */
+
+/* Elements of the box that are outside the tensor are not written. */
+__device__ inline void cp_async_bulk_tensor_2d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(shared),
+                 "r"(c0), "r"(c1)
+                 : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_3d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1, int32_t c2)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+                 "r"(shared), "r"(c0), "r"(c1), "r"(c2)
+                 : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_4d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+                 : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_5d_store(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                     int32_t c1, int32_t c2, int32_t c3, int32_t c4)
+{
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+                 "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+                 : "memory");
+}
+
+/* Adds instead, element by element, in the type of the tensor map. */
+__device__ inline void cp_async_bulk_tensor_2d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
+        "r"(shared), "r"(c0), "r"(c1)
+        : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_3d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1, int32_t c2)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+        "r"(shared), "r"(c0), "r"(c1), "r"(c2)
+        : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_4d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+            map),
+        "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+        : "memory");
+}
+
+__device__ inline void cp_async_bulk_tensor_5d_reduce_add(const gdpa_tensor_map *map, uint32_t shared, int32_t c0,
+                                                          int32_t c1, int32_t c2, int32_t c3, int32_t c4)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.5d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
+            map),
+        "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+        : "memory");
+}
+
+// ---- templates/storer_sm90.cuh
+/*
+ * The warp of the Hopper forward kernel that has the output of finished query tiles stored by the copy engine.
+ *
+ * A consumer leaves its 64 rows in shared memory, where its queries were, and goes on with the next tile; to wait until the copy engine has read
+ * them is left to this warp, which gives the query tile back afterwards. What a sequence ends in, the consumers store themselves: a box knows
+ * nothing of the rows behind, which are those of another sequence.
+ */
+
+/* Follows the messages like a consumer. Called by one whole warp. */
+struct Storer {
+    Shared shared;
+    const gdpa_fwd_sm90_params *params;
+    RingPlace<kQueryStages> query_place;
+
+    /* By one thread. Columns beyond the head dim are not in the tensor map. */
+    __device__ void store(uint32_t work) const
+    {
+        const int32_t whole_warpgroups = read_word(work + kWorkValidRows) / 64;
+        const int32_t row = read_word(work + kWorkRowQ);
+        const int32_t head = read_word(work + kWorkHeadQ);
+        const int32_t batch = read_word(work + kWorkBatchQ);
+        for (int32_t number = 0; number < whole_warpgroups; ++number) {
+            const uint32_t rows = shared.queries(query_place.slot()) + number * (64 * 128);
+#pragma unroll
+            for (int chunk = 0; chunk < kValueChunks; ++chunk) {
+                cp_async_bulk_tensor_4d_store(&params->o_map, rows + chunk * kQueryChunkBytes, chunk * kChunkColumns,
+                                              row + number * 64, head, batch);
+            }
+        }
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group_read<0>();
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            mbarrier_wait_parity(shared.announced(query_place.slot()), query_place.phase());
+            const uint32_t work = shared.work(query_place.slot());
+            if (read_uniform_word(work + kWorkValidRows) == 0) {
+                cp_async_bulk_wait_group<0>();
+                return;
+            }
+            mbarrier_wait_parity(shared.outputs_staged(query_place.slot()), query_place.phase());
+            if (tid_x() % 32 == 0) {
+                store(work);
+                mbarrier_arrive(shared.queries_empty(query_place.slot()));
+            }
+            ++query_place.uses;
+        }
+    }
+};
+
 // ---- templates/ptx/wgmma_n96.cuh
 /*
  * Products of a warpgroup, m64n96k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
@@ -1637,6 +1826,15 @@ struct Consumer {
         return tid_x() % 32;
     }
 
+    /*
+     * Which 64 rows of the tile are this warpgroup's. Under a causal mask the lower ones see more keys: they are another one's each time, and
+     * nobody waits for the others at the end of every tile.
+     */
+    __device__ uint32_t part() const
+    {
+        return number;
+    }
+
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
@@ -1649,7 +1847,7 @@ struct Consumer {
     template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
         const uint64_t queries =
-            wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
+            wgmma_descriptor_128b(shared.queries(query_place.slot()) + part() * (64 * 128), 16, 1024);
         const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
         wgmma_fence();
 #pragma unroll
@@ -1717,19 +1915,19 @@ struct Consumer {
     /* Whether this warpgroup's rows see nothing of a tile: there are no such rows, or all of it is hidden. */
     __device__ bool sees_nothing(uint32_t work, int32_t tile) const
     {
-        const int32_t first_row = static_cast<int32_t>(number) * 64;
+        const int32_t first_row = static_cast<int32_t>(part()) * 64;
         bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
         return nothing;
     }
 
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
-     * whose sign has to be turned, by a negative scale, take the slower way, too.
+     * that have to be turned, by a negative scale, take the slower way, too.
      */
     __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        if (activation_turn(constants) < 0.0f ||
-            static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
+        if (activation_turn(constants) != 1.0f ||
+            static_cast<int32_t>(part()) * 64 >= read_uniform_word(work + kWorkValidRows)) {
             return tile;
         }
         int64_t end_key = read_uniform_word(work + kWorkLengthK);
@@ -1829,14 +2027,14 @@ struct Consumer {
                 other_tile(output, work, tile, constants);
                 ++tile;
             }
-            const Epilogue epilogue = {shared, params, number, query_place.slot()};
+            const Epilogue epilogue = {shared, params, part(), query_place.slot()};
             epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;
         }
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_1f24d804(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv128_fp16_fast_silu_b69f867a(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -1845,6 +2043,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv1
         prefetch_tensormap(&params.q_map);
         prefetch_tensormap(&params.k_map);
         prefetch_tensormap(&params.v_map);
+        prefetch_tensormap(&params.o_map);
     }
     bar_sync_0();
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
@@ -1860,9 +2059,16 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d192_dv1
             Scout scout = {shared, &params};
             scout.run();
         }
+        else {
+            Storer storer = {shared, &params};
+            storer.run();
+        }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
-        Consumer consumer = {shared, &params.common, warpgroup - 1};
+        Consumer consumer;
+        consumer.shared = shared;
+        consumer.params = &params.common;
+        consumer.number = warpgroup - 1;
         consumer.run();
     }
 }

@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 out_dtype=fp32 activation=hardswish window_left=512 window_right=100 align=top_left layout_k=jagged arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_64f1d6f7
+ * kernel     gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_79edc9cf
  * generator  (this version)
- * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=114944 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
+ * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 out_dtype=fp32 activation=hardswish window_left=512 window_right=100 align=top_left layout_k=jagged arch=sm_90a"
  */
 
@@ -24,7 +24,7 @@ constexpr int kQueryStages = 2;         // query tiles in shared memory at a tim
 constexpr int kValueColumns = 64;       // columns of the output in registers
 constexpr int kProducerRegisters = 32;  // of a thread that copies
 constexpr int kConsumerRegisters = 160; // of a thread that computes
-constexpr int kSmemBytes = 114944;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 114960;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -336,8 +336,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -354,13 +353,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 };
 
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
@@ -673,7 +673,7 @@ constexpr int kKeyPlace = kQueryPlace + kQueryStages * kQueryChunks * kQueryChun
 constexpr int kValuePlace = kKeyPlace + kStages * kKeyBytes;
 constexpr int kWorkPlace = kValuePlace + kStages * kValueBytes;
 constexpr int kBarrierPlace = kWorkPlace + kQueryStages * kWorkBytes;
-constexpr int kBarriers = 3 * kQueryStages + 5 * kStages;
+constexpr int kBarriers = 4 * kQueryStages + 5 * kStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockM == kConsumers * 64 && kBlockN % 16 == 0, "a consumer warpgroup owns 64 rows");
 
@@ -735,6 +735,11 @@ struct Shared {
     {
         return barrier(3 * kQueryStages + 4 * kStages + slot);
     }
+    /* The consumers are done with a query tile, and what the copy engine shall store of their output lies there. */
+    __device__ uint32_t outputs_staged(uint32_t slot) const
+    {
+        return barrier(3 * kQueryStages + 5 * kStages + slot);
+    }
 };
 
 /* By one thread, followed by a barrier of the block. */
@@ -742,8 +747,9 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.queries_empty(slot), kConsumers * kWarpgroupThreads + 64); // every reader of the message, two feeding warps included
         mbarrier_init(shared.announced(slot), 1);
+        // Every reader of the message: two feeding warps, and a thread of each warp of the consumers, or the storer for them.
+        mbarrier_init(shared.queries_empty(slot), 64 + kConsumers * 4);
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -775,8 +781,9 @@ __device__ inline int32_t read_uniform_word(uint32_t address)
 /*
  * The epilogue of a consumer warpgroup of the Hopper forward: sums -> global memory, scaled and rounded once.
  *
- * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more, so that global stores are 16 bytes wide
- * and contiguous; fp32 results go straight from the sums.
+ * 16-bit results go through the warp's own rows of the query tile, which nobody else reads any more. From there the copy engine stores them,
+ * asked by a warp of its own (storer_sm90.cuh), so that the consumer may go on; where the sequence ends within the rows of the warpgroup, the
+ * warps do it themselves, 16 bytes a lane. fp32 results go straight from the sums.
  */
 
 constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueColumns (head_dim_v rounded up to a width of wgmma)
@@ -784,7 +791,7 @@ constexpr int kOutputs = kValueColumns / 2; // a thread's share of 64 x kValueCo
 struct Epilogue {
     Shared shared;
     const gdpa_fwd_params *params;
-    uint32_t number; // of the warpgroup
+    uint32_t part;   // which 64 rows of the tile are the warpgroup's
     uint32_t slot;   // of the query tile
 
     __device__ uint32_t lane() const
@@ -795,7 +802,7 @@ struct Epilogue {
     /* Row of the query tile where this thread's warp begins. */
     __device__ uint32_t warp_row() const
     {
-        return number * 64 + tid_x() / 32 % 4 * 16;
+        return part * 64 + tid_x() / 32 % 4 * 16;
     }
 
     /* Where the thread's warp writes: its first row. */
@@ -810,7 +817,7 @@ struct Epilogue {
         return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
     }
 
-    /* Writes the rows that exist, and gives the query tile back: every thread is done with what it read. */
+    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread is done with what it read. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
         const int32_t valid_rows = warp_valid_rows(work);
@@ -825,7 +832,16 @@ struct Epilogue {
                 }
             }
         }
-        mbarrier_arrive(shared.queries_empty(slot));
+        bar_warp_sync();
+        give_back(shared.queries_empty(slot));
+    }
+
+    /* The whole warp is done with the query tile. */
+    __device__ void give_back(uint32_t barrier) const
+    {
+        if (lane() == 0) {
+            mbarrier_arrive(barrier);
+        }
     }
 
 };
@@ -1171,18 +1187,19 @@ struct Scout {
         ++query_place.uses;
     }
 
-    /* Places block, block + grid, ... of the order of tiles. */
+    /* A place of each round of the grid through the order of tiles. */
     __device__ void run_in_turn()
     {
         const gdpa_fwd_params &common = params->common;
-        uint32_t step = first_step(common);
-        for (int64_t place = ctaid_x(); place < common.num_tiles + common.gap_size;
-             place += step, step = 2 * nctaid_x() - step) {
-            const int64_t tile = place < common.gap_begin ? place : place - common.gap_size;
-            const bool in_gap = tile < common.gap_begin && place >= common.gap_begin;
-            if (!in_gap) {
-                send_numbered(tile);
+        // Sequences may have a number of tiles that divides the grid, and their last ones are short: rounds begin at different blocks.
+        const uint32_t shift = static_cast<uint32_t>(common.round_shift);
+        uint32_t turn = ctaid_x();
+        for (int64_t round = 0; round < common.num_tiles; round += nctaid_x()) {
+            if (round + turn < common.num_tiles) {
+                send_numbered(round + turn);
             }
+            turn += shift;
+            turn = turn < nctaid_x() ? turn : turn - nctaid_x();
         }
     }
 
@@ -1253,7 +1270,7 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values: slots are asked for in the order in which they become free. */
+    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
     __device__ void load_tiles(uint32_t work)
     {
         const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
@@ -1586,6 +1603,15 @@ struct Consumer {
         return tid_x() % 32;
     }
 
+    /*
+     * Which 64 rows of the tile are this warpgroup's. Under a causal mask the lower ones see more keys: they are another one's each time, and
+     * nobody waits for the others at the end of every tile.
+     */
+    __device__ uint32_t part() const
+    {
+        return number;
+    }
+
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
@@ -1598,7 +1624,7 @@ struct Consumer {
     template <int kCount> __device__ void multiply_keys(float (&scores)[kCount]) const
     {
         const uint64_t queries =
-            wgmma_descriptor_128b(shared.queries(query_place.slot()) + number * (64 * 128), 16, 1024);
+            wgmma_descriptor_128b(shared.queries(query_place.slot()) + part() * (64 * 128), 16, 1024);
         const uint64_t keys = wgmma_descriptor_128b(shared.keys(tile_place.slot()), 16, 1024);
         wgmma_fence();
 #pragma unroll
@@ -1666,7 +1692,7 @@ struct Consumer {
     /* Whether this warpgroup's rows see nothing of a tile: there are no such rows, or all of it is hidden. */
     __device__ bool sees_nothing(uint32_t work, int32_t tile) const
     {
-        const int32_t first_row = static_cast<int32_t>(number) * 64;
+        const int32_t first_row = static_cast<int32_t>(part()) * 64;
         bool nothing = first_row >= read_uniform_word(work + kWorkValidRows);
         const int64_t aligned_row = first_aligned_row(work);
         const int32_t key = tile * kBlockN;
@@ -1677,12 +1703,12 @@ struct Consumer {
 
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
-     * whose sign has to be turned, by a negative scale, take the slower way, too.
+     * that have to be turned, by a negative scale, take the slower way, too.
      */
     __device__ int32_t plain_end(uint32_t work, int32_t tile, const ActivationConstants &constants) const
     {
-        if (activation_turn(constants) < 0.0f ||
-            static_cast<int32_t>(number) * 64 >= read_uniform_word(work + kWorkValidRows)) {
+        if (activation_turn(constants) != 1.0f ||
+            static_cast<int32_t>(part()) * 64 >= read_uniform_word(work + kWorkValidRows)) {
             return tile;
         }
         int64_t end_key = read_uniform_word(work + kWorkLengthK);
@@ -1700,7 +1726,7 @@ struct Consumer {
     /* Where this warpgroup's first row stands among the keys. */
     __device__ int64_t first_aligned_row(uint32_t work) const
     {
-        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(number * 64) +
+        return read_uniform_word(work + kWorkFirstRow) + static_cast<int64_t>(part() * 64) +
                key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
     }
 
@@ -1802,14 +1828,14 @@ struct Consumer {
                 other_tile(output, work, tile, constants);
                 ++tile;
             }
-            const Epilogue epilogue = {shared, params, number, query_place.slot()};
+            const Epilogue epilogue = {shared, params, part(), query_place.slot()};
             epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;
         }
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_64f1d6f7(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_79edc9cf(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -1835,7 +1861,10 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
-        Consumer consumer = {shared, &params.common, warpgroup - 1};
+        Consumer consumer;
+        consumer.shared = shared;
+        consumer.params = &params.common;
+        consumer.number = warpgroup - 1;
         consumer.run();
     }
 }

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu window_left=512 layout_q=jagged layout_k=jagged family=portable deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_eaef10dd
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_e7a1d991
  * generator  (this version)
  * plan       portable block_m=64 block_n=128 slice_n=64 warps=8 threads=256 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=147456 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0 slice_m=32 column_parts=1 dq_threads=128 dq_smem_bytes=98304
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu window_left=512 layout_q=jagged layout_k=jagged family=portable deterministic arch=sm_90a"
@@ -349,7 +349,8 @@ __device__ inline float activation_turn(const ActivationConstants &constants)
 
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)
 {
-    const float u = score * fma_rn_f32(constants.cubic, score * score, constants.linear);
+    // Not cubic * score^2, which is 0 * infinity where the scale is 0 and the score large.
+    const float u = score * fma_rn_f32(constants.cubic * score, score, constants.linear);
     return fma_rn_f32(score, tanh_approx_f32(u), score);
 }
 
@@ -1573,7 +1574,7 @@ __device__ inline void bar_sync_0()
  * half of the columns.
  */
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_eaef10dd(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_e7a1d991(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -1738,7 +1739,7 @@ __device__ inline void hide_keys(uint32_t (&slopes)[1][4], int32_t distance)
     }
 }
 
-extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_eaef10dd_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_e7a1d991_dq(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

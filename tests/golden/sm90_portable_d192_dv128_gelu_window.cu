@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 family=portable arch=sm_90a
- * kernel     gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_7cb3a77b
+ * kernel     gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_5e909da7
  * generator  (this version)
  * plan       portable block_m=128 block_n=32 slice_n=32 warps=4 threads=128 stages=2 q_in_registers=0 min_blocks=2 smem_bytes=90128 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=192 head_dim_v=128 dtype=bf16 activation=gelu causal window_left=512 family=portable arch=sm_90a"
@@ -717,8 +717,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -735,13 +734,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 };
 
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
@@ -1244,7 +1244,7 @@ __device__ inline void hide_step(uint32_t (&weights)[kRowTiles][4], int64_t alig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_7cb3a77b(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d192_dv128_bf16_gelu_causal_wl512_portable_5e909da7(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=fast_gelu layout_q=jagged layout_k=jagged family=short arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_0868c0c6
+ * kernel     gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_9773c593
  * generator  (this version)
  * plan       short block_m=32 block_n=32 slice_n=16 warps=4 threads=128 stages=1 q_in_registers=0 min_blocks=4 smem_bytes=49152 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=fast_gelu layout_q=jagged layout_k=jagged family=short arch=sm_90a"
@@ -345,7 +345,8 @@ __device__ inline float activation_turn(const ActivationConstants &constants)
 
 __device__ inline float activation_of_score(float score, const ActivationConstants &constants)
 {
-    const float u = score * fma_rn_f32(constants.cubic, score * score, constants.linear);
+    // Not cubic * score^2, which is 0 * infinity where the scale is 0 and the score large.
+    const float u = score * fma_rn_f32(constants.cubic * score, score, constants.linear);
     return fma_rn_f32(score, tanh_approx_f32(u), score);
 }
 
@@ -623,8 +624,7 @@ struct gdpa_fwd_params {
     int64_t rows_q; /* dense: seqlen_q; jagged: total_q, the bound every offset is clamped to */
     int64_t rows_k;
     int64_t num_tiles;     /* query tiles of the whole launch; see templates/tile_schedule.cuh */
-    int64_t gap_begin;     /* persistent kernels: the places from here on, gap_size of them, have no tile */
-    int64_t gap_size;
+    int64_t round_shift;   /* persistent kernels: each round of the grid begins so many blocks further on */
     int32_t batch;
     int32_t heads_q;
     int32_t heads_per_group; /* heads_q / heads_k */
@@ -641,13 +641,14 @@ struct __attribute__((aligned(64))) gdpa_tensor_map {
 };
 
 /*
- * Kernels that load through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
+ * Kernels that load and store through the copy engine. Each map has four dimensions, fastest first: columns, rows (of a sequence: dense; of the
  * tensor: jagged), heads, sequences (jagged: one).
  */
 struct gdpa_fwd_sm90_params {
     struct gdpa_tensor_map q_map; /* box 64 x kBlockM */
     struct gdpa_tensor_map k_map; /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map; /* box 64 x kBlockN */
+    struct gdpa_tensor_map o_map; /* box 64 x 64; not used where o is fp32 */
     struct gdpa_fwd_params common; /* q, k and v and their strides are not used */
 };
 
@@ -1294,7 +1295,7 @@ __device__ inline void store_output(const Output<kTiles> &output, float factor, 
     store_warp_rows<kTiles>(output, factor, staging, params.o, place, params.o_stride_row, step.rows);
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_0868c0c6(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_9773c593(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t warp = tid_x() / 32;

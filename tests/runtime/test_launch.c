@@ -236,20 +236,22 @@ static void a_hopper_kernel_gets_tensor_maps_and_no_more_blocks_than_multiproces
     struct gdpa_fwd_sm90_params params;
     memcpy(&params, launch.params, sizeof params);
     assert_ptr_equal(params.common.o, args.o.data);
-    void *mapped[3];
+    void *mapped[4];
     memcpy(&mapped[0], &params.q_map, sizeof mapped[0]);
     memcpy(&mapped[1], &params.k_map, sizeof mapped[1]);
     memcpy(&mapped[2], &params.v_map, sizeof mapped[2]);
+    memcpy(&mapped[3], &params.o_map, sizeof mapped[3]);
     assert_ptr_equal(mapped[0], args.q.data);
     assert_ptr_equal(mapped[1], args.k.data);
     assert_ptr_equal(mapped[2], args.v.data);
+    assert_ptr_equal(mapped[3], args.o.data);
     const long calls = fake_driver_control->calls(NULL);
     args.batch = 1000;
     expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
     assert_true(fake_driver_control->last_launch(&launch));
     assert_int_equal(launch.grid, 132);
     assert_int_equal(launch.grid_y, 1);
-    assert_int_equal(fake_driver_control->calls(NULL), calls + 4); /* three maps and the launch */
+    assert_int_equal(fake_driver_control->calls(NULL), calls + 5); /* four maps and the launch */
     args.batch = 1001;
     fake_driver_control->fault("cuTensorMapEncodeTiled", 1, 1);
     expect_failure(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)), GDPA_E_DRIVER,
@@ -269,6 +271,7 @@ static void expect_maps(const gdpa_args *args)
     assert_true(params.q_map.words[0] == (uintptr_t)args->q.data);
     assert_true(params.k_map.words[0] == (uintptr_t)args->k.data);
     assert_true(params.v_map.words[0] == (uintptr_t)args->v.data);
+    assert_true(params.o_map.words[0] == (uintptr_t)args->o.data);
     assert_ptr_equal(params.common.o, args->o.data);
     assert_true(params.common.scale == args->scale);
 }
@@ -290,13 +293,16 @@ static void tensor_maps_are_encoded_again_only_where_they_differ(void **state)
         args.scale = (float)i;
         expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
         expect_maps(&args);
-        assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled") - encoded, i % 4 == 0 ? 3 : 0);
+        assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled") - encoded,
+                         i % 4 == 0 ? 4 : 1); /* o is another one each time */
         encoded = fake_driver_control->calls("cuTensorMapEncodeTiled");
     }
+    expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled"), encoded);
     args.heads_k = 1;
     expect_ok(gdpa_launch(made.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
     expect_ok(gdpa_launch(other.kernel, &args, NULL, 0, fake_driver_control->stream(0)));
-    assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled"), encoded + 6);
+    assert_int_equal(fake_driver_control->calls("cuTensorMapEncodeTiled"), encoded + 8);
     drop(other);
     drop(made);
 }

@@ -550,6 +550,28 @@ static void one_layout_may_be_jagged_and_the_other_dense(void **state)
     assert_ptr_equal(shape.params.seqused_k, args.seqused_k);
 }
 
+/* A block takes one place of every round of the grid; in so many rounds as a sequence has tiles, each of its places is another tile of one. */
+static void persistent_blocks_meet_all_tiles_of_a_sequence_in_turn(void **state)
+{
+    (void)state;
+    const struct kernel_plan plan = {.family = KERNEL_FAMILY_SM90};
+    for (uint32_t grid = 3; grid <= 150; grid++) {
+        for (int32_t tiles = 1; tiles < 40 && tiles < (int32_t)grid - 1; tiles++) {
+            struct launch_shape shape = {
+                .params = {.tiles_per_seq = tiles}, .grid = grid + 1, .grid_y = 1, .persistent = true};
+            launch_shape_fit(&shape, &plan, grid);
+            assert_int_equal(shape.grid, grid);
+            assert_true(shape.params.round_shift >= 0 && shape.params.round_shift < grid);
+            bool seen[40] = {false};
+            for (uint32_t round = 0; round < (uint32_t)tiles; round++) {
+                const uint32_t kind = round * (grid + (uint32_t)shape.params.round_shift) % (uint32_t)tiles;
+                assert_false(seen[kind]);
+                seen[kind] = true;
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +595,7 @@ int main(void)
         cmocka_unit_test(more_tiles_than_a_launch_can_have_are_refused),
         cmocka_unit_test(very_many_tiles_are_counted_in_64_bits_and_the_grid_is_limited),
         cmocka_unit_test(one_layout_may_be_jagged_and_the_other_dense),
+        cmocka_unit_test(persistent_blocks_meet_all_tiles_of_a_sequence_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

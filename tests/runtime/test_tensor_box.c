@@ -37,10 +37,12 @@ static void dense_tensors_have_rows_heads_and_sequences(void **state)
     (void)state;
     const gdpa_args args = runtime_args();
     const struct launch_shape shape = shape_of(SPEC, &args);
-    static const uint64_t extents[3][TENSOR_BOX_RANK] = {{128, 3, 4, 2}, {128, 5, 2, 2}, {64, 5, 2, 2}};
-    static const uint64_t strides[3][TENSOR_BOX_RANK - 1] = {{4 * 128 * 2, 128 * 2, 3 * 4 * 128 * 2},
-                                                             {2 * 128 * 2, 128 * 2, 5 * 2 * 128 * 2},
-                                                             {2 * 64 * 2, 64 * 2, 5 * 2 * 64 * 2}};
+    static const uint64_t extents[TENSOR_BOX_COUNT][TENSOR_BOX_RANK] = {
+        {128, 3, 4, 2}, {128, 5, 2, 2}, {64, 5, 2, 2}, {64, 3, 4, 2}};
+    static const uint64_t strides[TENSOR_BOX_COUNT][TENSOR_BOX_RANK - 1] = {{4 * 128 * 2, 128 * 2, 3 * 4 * 128 * 2},
+                                                                            {2 * 128 * 2, 128 * 2, 5 * 2 * 128 * 2},
+                                                                            {2 * 64 * 2, 64 * 2, 5 * 2 * 64 * 2},
+                                                                            {4 * 64 * 2, 64 * 2, 3 * 4 * 64 * 2}};
     for (int i = 0; i < TENSOR_BOX_COUNT; i++) {
         assert_memory_equal(shape.boxes[i].extents, extents[i], sizeof extents[i]);
         assert_memory_equal(shape.boxes[i].strides, strides[i], sizeof strides[i]);
@@ -49,6 +51,20 @@ static void dense_tensors_have_rows_heads_and_sequences(void **state)
     assert_ptr_equal(shape.boxes[0].data, args.q.data);
     assert_ptr_equal(shape.boxes[1].data, args.k.data);
     assert_ptr_equal(shape.boxes[2].data, args.v.data);
+    assert_ptr_equal(shape.boxes[3].data, args.o.data);
+    assert_int_equal(shape.boxes[3].rows, 64);
+}
+
+/* The copy engine stores what has 16 bits; o of fp32 has no box. */
+static void the_box_of_the_output_is_of_its_own_type(void **state)
+{
+    (void)state;
+    const gdpa_args args = runtime_args();
+    const struct launch_shape half = shape_of(SPEC " out_dtype=fp16", &args);
+    assert_ptr_equal(half.boxes[3].data, args.o.data);
+    assert_int_equal(half.boxes[3].dtype, GDPA_DTYPE_FP16);
+    const struct launch_shape wide = shape_of(SPEC " out_dtype=fp32", &args);
+    assert_ptr_equal(wide.boxes[3].data, args.q.data);
 }
 
 static void jagged_tensors_are_one_sequence(void **state)
@@ -72,7 +88,7 @@ static void without_keys_a_box_stands_in_that_is_never_copied(void **state)
     args.seqlen_k = 0;
     args.k.data = args.v.data = NULL;
     const struct launch_shape shape = shape_of(SPEC, &args);
-    for (int i = 1; i < TENSOR_BOX_COUNT; i++) {
+    for (int i = 1; i <= 2; i++) {
         assert_ptr_equal(shape.boxes[i].data, args.q.data);
         assert_int_equal(shape.boxes[i].extents[1], 1);
     }
@@ -104,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_tensors_have_rows_heads_and_sequences),
+        cmocka_unit_test(the_box_of_the_output_is_of_its_own_type),
         cmocka_unit_test(jagged_tensors_are_one_sequence),
         cmocka_unit_test(without_keys_a_box_stands_in_that_is_never_copied),
         cmocka_unit_test(strides_that_the_copy_engine_cannot_step_are_refused),
