@@ -29,12 +29,12 @@ enum {
     CHUNK_COLUMNS = 64,
     CHUNK_ROW_BYTES = 128,
     OUTPUT_STAGES = 2,
-    MESSAGE_BYTES = 80,
-    MESSAGES = 2,
+    MESSAGE_BYTES = 96,
+    MESSAGES = 2, /* and one of the scout in the main kernel */
     NOTE_BYTES = 16,
     NOTES = 8,
     BARRIER_BYTES = 8,
-    BARRIERS = 8, /* and 3 for each slot of Q and dO */
+    BARRIERS = 10, /* and 3 for each slot of Q and dO */
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
     /* Where the consumers need all that there are, it is the producer that spills: it has time. */
@@ -74,7 +74,7 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
     int64_t scores = score_stages * chunk_bytes(plan->block_m, plan->block_n);
     int64_t staging = spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
     int64_t barriers = BARRIERS + 3 * (plan->query_stages + OUTPUT_STAGES);
-    int64_t words = (int64_t)MESSAGES * MESSAGE_BYTES + (int64_t)NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
+    int64_t words = (int64_t)(MESSAGES + 1) * MESSAGE_BYTES + (int64_t)NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
     return keys + queries + scores + staging + words;
 }
 

@@ -522,9 +522,11 @@ GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
  * Device bytes that a launch with these arguments needs, from the host's maxima alone. A forward kernel needs none, but
  * for the schedules zigzag and dynamic without args->schedule: then the schedule is made there, in front of each launch. A
  * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
- * rounded up to 16), or needs nothing: with spec.deterministic, without dq, or where the keys of every sequence are
- * known to fit one tile (short seqlen_k or max_seqlen_k). The workspace needs no initialisation and is aligned to 256
- * bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
+ * rounded up to 16; on Hopper up to 9 MB more for the order of its work), or needs nothing: with spec.deterministic,
+ * without dq, or where the keys of every sequence are known to fit one tile (short seqlen_k or max_seqlen_k). On Hopper
+ * the latter two are 512 bytes all the same: with them blocks take work as they get free. A launch without them
+ * (workspace NULL) is no error, but slower where lengths differ. The workspace needs no initialisation and is aligned to
+ * 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
 
@@ -558,7 +560,7 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
  * Gradients share no memory with each other, the inputs or the workspace; only equal addresses are noticed.
  * spec->pass is bwd or default: the spec of the forward does. spec->unaligned is set by itself where the tensors need it.
  * The workspace has gdpa_backward_workspace_size bytes and may be NULL when that is 0. With spec->deterministic every run
- * gives the same bits; else the order of the fp32 sums of dq may differ, but where no workspace is needed.
+ * gives the same bits; else the order of the fp32 sums of dq may differ, but where keys fit one tile.
  * Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,

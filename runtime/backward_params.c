@@ -9,7 +9,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SUM_BLOCK 16 /* dq_sum consists of blocks of so many rows and columns */
+#define SUM_BLOCK 16      /* dq_sum consists of blocks of so many rows and columns */
+#define COUNTER_BYTES 512 /* of claims, and of warps that share a tile; as in templates/bwd_scout_sm90.cuh */
+#define CLAIMED_TILES INT64_C(2147418112) /* their numbers, and a claim of each block behind them, fit the counter */
+#define MOST_SHARED 8                     /* tiles that are shared; see shares_fit */
+#define MOST_PIECES 8
+#define RECORDS (MOST_SHARED * MOST_PIECES)
+#define TURNS 4 /* under a causal mask */
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Tensors
@@ -155,6 +161,29 @@ static gdpa_status sums_size(const gdpa_spec *spec, const struct gdpa_bwd_params
     return GDPA_OK;
 }
 
+/* Memory for the order of the main kernel of the Hopper family. Nothing in it grows with the problem. */
+static void order_size(const gdpa_spec *spec, const struct kernel_plan *plan, bool jagged, struct backward_shape *shape)
+{
+    const int64_t tiles = shape->params.num_tiles;
+    shape->workspace = shape->sums;
+    shape->zeros = shape->sums;
+    shape->turns = 1;
+    if (plan->family != KERNEL_FAMILY_SM90 || spec->deterministic != 0 || tiles == 0 || tiles > CLAIMED_TILES) {
+        return;
+    }
+    const bool masked = spec->causal != 0 || spec->window_left >= 0 || spec->window_right >= 0;
+    const int64_t pairs = (int64_t)shape->params.batch * shape->params.heads_k;
+    shape->ordered = true;
+    shape->shares = shape->sums > 0 && !masked && !jagged; /* all tiles cost the same */
+    shape->turns = spec->causal != 0 && pairs % TURNS == 0 ? TURNS : 1;
+    shape->zeros += COUNTER_BYTES;
+    shape->workspace = shape->zeros;
+    if (shape->shares) {
+        const size_t columns = (size_t)plan->depth_columns + (size_t)plan->value_columns;
+        shape->workspace += RECORDS * sizeof(float) * (size_t)plan->block_n * columns;
+    }
+}
+
 static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *plan, const gdpa_args *args,
                               struct backward_shape *shape)
 {
@@ -179,12 +208,13 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
     if (wants_dq && !one_tile) {
         TRY(tiles_count(&queries, 1, &params->query_tiles_per_seq, &params->num_query_tiles));
         if (spec->deterministic == 0) {
-            TRY(sums_size(spec, params, queries.jagged, &shape->workspace));
+            TRY(sums_size(spec, params, queries.jagged, &shape->sums));
         }
     }
     if (params->dk != NULL || params->dv != NULL || (wants_dq && spec->deterministic == 0)) {
         TRY(tiles_count(&keys, wants_dq && one_tile ? 1 : 0, &params->tiles_per_seq, &params->num_tiles));
     }
+    order_size(spec, plan, queries.jagged || keys.jagged, shape);
     TRY(grid_fill(params->num_tiles, "key", plan->block_n, &shape->main.x, &shape->main.y));
     TRY(grid_fill(params->num_query_tiles, "query", queries.tile, &shape->second.x, &shape->second.y));
     shape->main.block = (uint32_t)plan->threads;
@@ -225,11 +255,57 @@ gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel
     return GDPA_OK;
 }
 
+void backward_shape_place(struct backward_shape *shape, void *workspace)
+{
+    shape->memory = workspace;
+    shape->params.dq_sum = shape->sums > 0 ? workspace : NULL;
+    if (workspace == NULL) {
+        shape->ordered = shape->shares = false;
+        shape->turns = 1;
+        shape->zeros = 0;
+    }
+}
+
+void backward_boxed_fill(const struct backward_shape *shape, struct gdpa_bwd_sm90_main_params *boxed)
+{
+    unsigned char *const order = (unsigned char *)shape->memory + shape->sums;
+    boxed->tiles.common = shape->params;
+    boxed->order = (struct gdpa_bwd_order){.counter = shape->ordered ? (void *)order : NULL,
+                                           .records = shape->ordered ? (void *)(order + COUNTER_BYTES) : NULL,
+                                           .num_numbers = shape->num_numbers,
+                                           .first_shared = shape->first_shared,
+                                           .pieces = shape->pieces,
+                                           .turns = shape->turns};
+}
+
 static void grid_fit(struct backward_grid *grid, uint32_t multiprocessors)
 {
     if (grid->y > 1 || grid->x > multiprocessors) {
         grid->x = multiprocessors;
         grid->y = 1;
+    }
+}
+
+/*
+ * Where all tiles cost the same, the last round of them has some for few blocks only, and the others would have nothing to do. So these few are
+ * shared by all blocks, each of which takes some of the queries.
+ */
+static void shares_fit(struct backward_shape *shape)
+{
+    const int64_t blocks = shape->main.x;
+    const int64_t left = blocks > 0 ? shape->params.num_tiles % blocks : 0;
+    shape->num_numbers = shape->params.num_tiles;
+    shape->first_shared = shape->params.num_tiles;
+    shape->pieces = 1;
+    if (!shape->shares || left == 0 || left > MOST_SHARED) {
+        return;
+    }
+    int64_t pieces = blocks / left < MOST_PIECES ? blocks / left : MOST_PIECES;
+    pieces = pieces < shape->params.query_tiles_per_seq ? pieces : shape->params.query_tiles_per_seq;
+    if (pieces > 1) {
+        shape->pieces = (int32_t)pieces;
+        shape->first_shared -= left;
+        shape->num_numbers += left * (pieces - 1);
     }
 }
 
@@ -239,6 +315,7 @@ void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors)
     if (shape->persistent) {
         grid_fit(&shape->main, multiprocessors);
     }
+    shares_fit(shape);
     if (shape->second_boxed) {
         grid_fit(&shape->second, multiprocessors);
     }

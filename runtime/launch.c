@@ -412,26 +412,24 @@ static struct launch_config backward_config(const struct backward_grid *grid, st
 }
 
 /*
- * A kernel of a backward, if it has any blocks. It takes *params, or, where it has boxes, *boxed: its tensor maps and a copy of them. Both stay
+ * A kernel of a backward, if it has any blocks. It takes shape->params, or, where it has boxes, *boxed: tensor maps and a copy of them. Both stay
  * where they are until the queue was sent.
  */
 static gdpa_status queue_add_backward(struct queue *queue, const gdpa_kernel *kernel, struct CUkern_st *function,
-                                      const struct backward_grid *grid, const struct tensor_box *boxes,
-                                      struct gdpa_bwd_params *params, struct gdpa_bwd_sm90_params *boxed,
-                                      struct CUstream_st *stream)
+                                      const struct launch_config *config, const struct tensor_box *boxes,
+                                      struct backward_shape *shape, struct gdpa_bwd_sm90_main_params *boxed)
 {
-    if (grid->x == 0) {
+    if (config->grid_x == 0) {
         return GDPA_OK;
     }
-    const struct launch_config config = backward_config(grid, stream);
     if (boxes == NULL) {
-        queue_add(queue, function, params, &config);
+        queue_add(queue, function, &shape->params, config);
         return GDPA_OK;
     }
     static const char *const names[BACKWARD_BOX_COUNT] = {"q", "k", "v", "dout"};
     TRY(maps_encode(kernel, boxes, names, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)boxed));
-    boxed->common = *params;
-    queue_add(queue, function, boxed, &config);
+    backward_boxed_fill(shape, boxed);
+    queue_add(queue, function, boxed, config);
     return GDPA_OK;
 }
 
@@ -440,24 +438,25 @@ static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, v
 {
     struct backward_shape shape;
     TRY(backward_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
-    TRY(workspace_check(shape.workspace, workspace, workspace_bytes));
+    if (shape.sums == 0 && (workspace == NULL || workspace_bytes < shape.workspace)) {
+        workspace = NULL; /* another order, then */
+    } else {
+        TRY(workspace_check(shape.workspace, workspace, workspace_bytes));
+    }
     if (shape.main.x == 0 && shape.second.x == 0) {
         return GDPA_OK;
     }
     struct CUkern_st *function = NULL;
     TRY(kernel_ready(kernel, stream, &function));
+    backward_shape_place(&shape, shape.workspace > 0 ? workspace : NULL);
     backward_shape_fit(&shape, kernel->most_sms);
-    struct queue queue = {.count = 0};
-    if (shape.workspace > 0) {
-        shape.params.dq_sum = workspace;
-        queue.words_at = (uint64_t)(uintptr_t)workspace;
-        queue.words = shape.workspace / sizeof(uint32_t);
-    }
-    struct gdpa_bwd_sm90_params boxed[2];
-    TRY(queue_add_backward(&queue, kernel, function, &shape.main, shape.boxed ? shape.boxes : NULL, &shape.params,
-                           &boxed[0], stream));
-    TRY(queue_add_backward(&queue, kernel, kernel->second, &shape.second,
-                           shape.second_boxed ? shape.second_boxes : NULL, &shape.params, &boxed[1], stream));
+    struct queue queue = {.words_at = (uint64_t)(uintptr_t)shape.memory, .words = shape.zeros / sizeof(uint32_t)};
+    struct gdpa_bwd_sm90_main_params boxed[2];
+    struct launch_config config = backward_config(&shape.main, stream);
+    TRY(queue_add_backward(&queue, kernel, function, &config, shape.boxed ? shape.boxes : NULL, &shape, &boxed[0]));
+    config = backward_config(&shape.second, stream);
+    TRY(queue_add_backward(&queue, kernel, kernel->second, &config, shape.second_boxed ? shape.second_boxes : NULL,
+                           &shape, &boxed[1]));
     return queue_send(kernel, &queue, stream);
 }
 

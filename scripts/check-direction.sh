@@ -27,7 +27,7 @@ check_system() {
 
 check gen 'gen/[^"]*|include/gdpajit\.h' 'gen/ and the public header'
 check cache '(cache/)?[a-z_]+\.h' 'cache/'
-check runtime '(runtime|gen|cache)/[^"]*|include/gdpajit\.h|templates/params\.h' 'runtime/, gen/, cache/ and the public header'
+check runtime '(runtime|gen|cache)/[^"]*|include/gdpajit\.h|templates/(order_)?params\.h' 'runtime/, gen/, cache/ and the public header'
 check tools '(tools|tests/support)/[^"]*|(gen|runtime)/[a-z_]*\.def|include/gdpajit\.h' \
     'tools/, the tables of gen/ and runtime/, the reference of tests/support/ and the public header'
 check include 'no-such-file' 'nothing of this project'

@@ -1,5 +1,6 @@
 /*
- * The producer side of the Hopper backward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs them.
+ * The producer side of the Hopper backward kernel: one warp asks the copy engine for tiles; a second one repairs them. A third one finds the work
+ * (bwd_scout_sm90.cuh).
  *
  * A tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' numbers, perhaps NaN, and 0 * NaN is
  * not 0. Such a tile completes another barrier first (raw); the repair warp zeroes the rows and passes it on. With zeros in all
@@ -11,14 +12,11 @@
 #include "bwd_work_sm90.cuh"
 #include "config_default.cuh"
 #include "gradient.cuh"
-#include "gradient_tiles.cuh"
-#include "mask_queries.cuh"
 #include "ptx/fence.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 #include "ring.cuh"
-#include "sequence.cuh"
 
 /* All chunks of a tile, by one thread. */
 template <int kChunks, int kChunkBytes>
@@ -61,57 +59,6 @@ struct Producer {
     uint32_t tile = 0; // of keys, counted
     RingPlace<kQueryStages> query_place;
     RingPlace<kOutputStages> output_place;
-
-    /* Writes the message of a key tile. False: there is no such tile. Called by the whole warp. */
-    __device__ bool assign(int64_t number, QueryTiles &queries) const
-    {
-        const gdpa_bwd_params &common = params->common;
-        const GradientTile place = find_key_tile(common, number);
-        if (place.batch < 0) {
-            return false;
-        }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
-        const bool direct = writes_queries(common);
-        if (place.first_row >= k.length && !direct) {
-            return false;
-        }
-        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
-        const int32_t first_key = static_cast<int32_t>(place.first_row);
-        const int32_t keys_left = k.length - first_key;
-        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
-        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, q.length, k.length);
-        if (direct) { // rows that see no key get their zeros here, too
-            range = {0, q.length};
-        }
-        queries.first = range.begin / kBlockM;
-        queries.end = (range.end + kBlockM - 1) / kBlockM;
-        queries.start = queries.first;
-        if (queries.count() > 0) {
-            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM % static_cast<uint32_t>(queries.count()));
-        }
-        if (tid_x() == 0) {
-            const uint32_t work = shared.work(tile);
-            const int64_t key_row = k.first_row + first_key;
-            st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
-                                                   place.head * common.dk_stride_head);
-            st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
-                                                   place.head * common.dv_stride_head);
-            st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
-            write_word(work + kWorkFirstKey, first_key);
-            write_word(work + kWorkValidKeys, valid_keys);
-            write_word(work + kWorkLengthQ, q.length);
-            write_word(work + kWorkLengthK, k.length);
-            write_word(work + kWorkFirstTile, queries.first);
-            write_word(work + kWorkEndTile, queries.end);
-            write_word(work + kWorkStartTile, queries.start);
-            write_word(work + kWorkHeadK, place.head);
-            write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
-            write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
-            write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
-            write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
-        }
-        return true;
-    }
 
     /* By one thread: K or V of the tile, once its readers are done with the one before. */
     template <int kChunks>
@@ -205,23 +152,36 @@ struct Producer {
         }
     }
 
+    /* The scout's message to where all read it. By the whole warp. */
+    __device__ void pass_on() const
+    {
+        mbarrier_wait_parity(shared.found_full(), tile % 2);
+        const bool is_last = read_uniform_word(shared.found() + kWorkValidKeys) < 0; // no other word was written
+        const int place = static_cast<int>(tid_x()) * 4;
+        if (is_last ? place == kWorkValidKeys : place < kWorkWords * 4) {
+            st_shared_b32(shared.work(tile) + place, ld_shared_b32(shared.found() + place));
+        }
+        bar_warp_sync();
+        if (tid_x() == 0) {
+            mbarrier_arrive(shared.found_empty());
+            mbarrier_arrive(shared.work_full(tile));
+        }
+    }
+
     __device__ void run()
     {
-        for (int64_t number = ctaid_x(); number < params->common.num_tiles; number += nctaid_x()) {
-            QueryTiles queries;
-            if (!assign(number, queries)) {
-                continue;
+        while (true) {
+            pass_on();
+            const uint32_t work = shared.work(tile);
+            if (read_uniform_word(work + kWorkValidKeys) < 0) {
+                return;
             }
+            const QueryTiles queries = query_tiles(work);
             if (tid_x() == 0) {
-                mbarrier_arrive(shared.work_full(tile));
                 load(queries);
             }
             bar_warp_sync();
             ++tile;
-        }
-        if (tid_x() == 0) { // there is no more
-            write_word(shared.work(tile) + kWorkValidKeys, -1);
-            mbarrier_arrive(shared.work_full(tile));
         }
     }
 };

@@ -23,6 +23,10 @@ constexpr int kValueSteps = (kHeadDimV + 15) / 16;
 constexpr int kQuerySteps = kBlockM / 16;
 constexpr int kKeySteps = kBlockN / 16;
 
+/* The sums of dK and dV of one of the blocks that share a tile of keys, in words: of each warp a piece. */
+constexpr int kRecordOfWarp = 32 * (kKeySums + kValueSums);
+constexpr int kRecord = kConsumers * 4 * kRecordOfWarp;
+
 struct Products {
     Shared shared;
     const gdpa_bwd_params *params;

@@ -20,10 +20,12 @@
 #include "bwd_producer_sm90.cuh"
 #include "bwd_products_sm90.cuh"
 #include "bwd_repair_sm90.cuh"
+#include "bwd_scout_sm90.cuh"
 #include "bwd_store_sm90.cuh"
 #include "bwd_work_sm90.cuh"
 #include "config_default.cuh"
 #include "packed_pair.cuh"
+#include "order_params.h"
 #include "params.h"
 #include "ptx/barrier.cuh"
 #include "ptx/fence.cuh"
@@ -283,32 +285,35 @@ struct Consumer : Mask {
 };
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(
-    const __grid_constant__ gdpa_bwd_sm90_params params)
+    const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
         init_barriers(shared);
-        prefetch_tensormap(&params.q_map);
-        prefetch_tensormap(&params.k_map);
-        prefetch_tensormap(&params.v_map);
-        prefetch_tensormap(&params.dout_map);
+        prefetch_tensormap(&params.tiles.q_map);
+        prefetch_tensormap(&params.tiles.k_map);
+        prefetch_tensormap(&params.tiles.v_map);
+        prefetch_tensormap(&params.tiles.dout_map);
     }
     bar_sync_0();
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {
         setmaxnreg_dec<kProducerRegisters>();
         if (tid_x() < 32) {
-            Producer producer = {shared, &params};
+            Producer producer = {shared, &params.tiles};
             producer.run();
         } else if (tid_x() < 64) {
-            Repairer repairer = {shared, &params.common};
+            Repairer repairer = {shared, &params.tiles.common};
             repairer.run();
+        } else if (tid_x() < 96) {
+            Scout scout = {shared, &params.tiles.common, &params.order};
+            scout.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
         Consumer consumer;
         consumer.shared = shared;
-        consumer.params = &params.common;
+        consumer.params = &params.tiles.common;
         consumer.number = warpgroup - 1;
         consumer.run();
     }

@@ -45,7 +45,7 @@ constexpr int kQueryBytes = kDepthChunks * kQueryChunkBytes;
 constexpr int kOutputBytes = kValueChunks * kQueryChunkBytes;
 constexpr int kScoreBytes = kBlockN * kBlockM * 2;
 
-/* The message of a key tile, written by the producer: 32-bit words at these bytes. */
+/* The message of a key tile, written by the scout and passed on by the producer: 32-bit words at these bytes. */
 constexpr int kWorkOffsetK = 0;    // 64 bits: elements of dk before key 0 of the tile
 constexpr int kWorkOffsetV = 8;    // 64 bits: of dv
 constexpr int kWorkSumBlock = 16;  // 64 bits: blocks of dq_sum before row 0 of the sequence
@@ -61,7 +61,16 @@ constexpr int kWorkRowQ = 56;      // of the sequence; 0 in dense tensors
 constexpr int kWorkRowK = 60;
 constexpr int kWorkBatchQ = 64; // 0 in jagged tensors
 constexpr int kWorkBatchK = 68;
-constexpr int kWorkBytes = 80;
+//@if deterministic
+constexpr int kWorkWords = 18;
+//@else
+constexpr int kWorkPieces = 72;  // blocks that have the tile, each with some of the queries
+constexpr int kWorkPiece = 76;   // which of them this one is
+constexpr int kWorkRecords = 80; // 64 bits: address of the records of the pieces
+constexpr int kWorkArrived = 88; // 64 bits: address of their counters
+constexpr int kWorkWords = 24;
+//@endif
+constexpr int kWorkBytes = 96;
 
 /* The note on a step, written before its queries arrive, and read until its dQ is done. */
 constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
@@ -82,8 +91,10 @@ constexpr int kStagingBytes = 64 * 128;
 //@endif
 constexpr int kWorkPlace = kStagingPlace + kConsumers * kStagingBytes;
 constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
-constexpr int kBarrierPlace = kNotePlace + kNotes * kNoteBytes;
-constexpr int kBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
+constexpr int kFoundPlace = kNotePlace + kNotes * kNoteBytes;
+constexpr int kBarrierPlace = kFoundPlace + kWorkBytes;
+constexpr int kTileBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
+constexpr int kBarriers = kTileBarriers + 2;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
 
@@ -150,6 +161,10 @@ struct Shared {
     {
         return base + kNotePlace + step % kNotes * kNoteBytes;
     }
+    __device__ uint32_t found() const
+    {
+        return base + kFoundPlace;
+    }
     __device__ uint32_t barrier(uint32_t number) const
     {
         return base + kBarrierPlace + number * 8;
@@ -157,6 +172,15 @@ struct Shared {
     __device__ uint32_t work_full(uint32_t tile) const
     {
         return barrier(tile % 2);
+    }
+    /* The scout's message is there; the producer has it. */
+    __device__ uint32_t found_full() const
+    {
+        return barrier(kTileBarriers);
+    }
+    __device__ uint32_t found_empty() const
+    {
+        return barrier(kTileBarriers + 1);
     }
     __device__ TileBarriers of_keys() const
     {
@@ -198,6 +222,8 @@ __device__ inline void init_barriers(const Shared &shared)
     for (uint32_t slot = 0; slot < kOutputStages; ++slot) {
         init_tile_barriers(shared.of_outputs(slot), kConsumers);
     }
+    mbarrier_init(shared.found_full(), 1);
+    mbarrier_init(shared.found_empty(), 1);
     fence_mbarrier_init();
 }
 

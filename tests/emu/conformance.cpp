@@ -20,7 +20,7 @@ const std::vector<ConformanceCase> &conformance_cases()
     static std::vector<ConformanceCase> cases;
     if (cases.empty()) {
         for (const auto &part : {conformance_portable(), conformance_wgmma(), conformance_copies(),
-                                 conformance_pipeline(), conformance_copies_out()}) {
+                                 conformance_pipeline(), conformance_copies_out(), conformance_order()}) {
             cases.insert(cases.end(), part.begin(), part.end());
         }
     }

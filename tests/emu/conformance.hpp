@@ -103,6 +103,7 @@ std::vector<ConformanceCase> conformance_wgmma();
 std::vector<ConformanceCase> conformance_copies();
 std::vector<ConformanceCase> conformance_pipeline();
 std::vector<ConformanceCase> conformance_copies_out();
+std::vector<ConformanceCase> conformance_order();
 
 } // namespace emu
 

@@ -64,7 +64,7 @@ class Problem
     std::string check_list(int list) const;
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
-    std::string launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+    std::string launch_gradients(const std::string &name, void (*entry)(void **), backward_shape &shape,
                                  const backward_grid &grid, const tensor_box *boxes);
     std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
     bool compute_reference(std::vector<double> (&results)[4][3]) const;

@@ -168,16 +168,16 @@ std::string Problem::launch_forward(bool *launched)
 }
 
 /* A kernel of a backward; boxes: those of its tensor maps, or null. */
-std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), gdpa_bwd_params params,
+std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), backward_shape &shape,
                                       const backward_grid &grid, const tensor_box *boxes)
 {
     if (boxes == nullptr || grid.x == 0) {
-        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &params, grid);
+        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &shape.params, grid);
     }
-    gdpa_bwd_sm90_params boxed;
-    gdpa_tensor_map *const maps[] = {&boxed.q_map, &boxed.k_map, &boxed.v_map, &boxed.dout_map};
+    gdpa_bwd_sm90_main_params boxed;
+    gdpa_tensor_map *const maps[] = {&boxed.tiles.q_map, &boxed.tiles.k_map, &boxed.tiles.v_map, &boxed.tiles.dout_map};
     const std::string wrong = encode_maps(boxes, BACKWARD_BOX_COUNT, maps);
-    boxed.common = params;
+    backward_boxed_fill(&shape, &boxed);
     return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid) : wrong;
 }
 
@@ -189,18 +189,20 @@ std::string Problem::launch_backward(bool *launched)
         return gdpa_last_error();
     }
     *launched = shape.main.x != 0 || shape.second.x != 0;
-    backward_shape_fit(&shape, shape_.blocks);
-    if (shape.workspace > 0) {
-        GlobalBuffer &workspace = memory_.add("workspace", shape.workspace, 256, shape_.placement);
-        memset(workspace.data(), 0, shape.workspace);
-        shape.params.dq_sum = reinterpret_cast<float *>(workspace.data());
+    unsigned char *memory = nullptr;
+    if (shape.workspace > 0 && (shape.sums > 0 || shape_.seed % 2 == 0)) { // without sums it may be left out
+        memory = memory_.add("workspace", shape.workspace, 256, shape_.placement).data();
+        memset(memory, 0xff, shape.workspace);
+        memset(memory, 0, shape.zeros);
     }
+    backward_shape_place(&shape, memory);
+    backward_shape_fit(&shape, shape_.blocks);
     const Kernel &kernel = program_.kernel;
     const std::string wrong =
-        launch_gradients(kernel.name, kernel.entry, shape.params, shape.main, shape.boxed ? shape.boxes : nullptr);
+        launch_gradients(kernel.name, kernel.entry, shape, shape.main, shape.boxed ? shape.boxes : nullptr);
     return !wrong.empty() ? wrong
-                          : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape.params,
-                                             shape.second, shape.second_boxed ? shape.second_boxes : nullptr);
+                          : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape, shape.second,
+                                             shape.second_boxed ? shape.second_boxes : nullptr);
 }
 
 } // namespace emu

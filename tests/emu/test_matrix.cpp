@@ -66,6 +66,7 @@ const char *const every_backward[] = {
     "heads=4/1 q=33,70 k=150,20 grads=q seed=14",
     "heads=2/1 q=33,70 k=150,20 grads=v seed=15",
     "heads=2/1 q=400,70 k=20,700 grads=q complete=random blocks=2 seed=25",
+    "heads=3/3 q=200 k=350 complete=random blocks=8 seed=26", // dense: the last tile is shared
 };
 const char *const backward_in_turn[] = {
     "heads=2/2 q=40,70 k=140,20 grads=k seed=16",

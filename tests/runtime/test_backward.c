@@ -2,7 +2,7 @@
  * Launching a backward: a fill and two kernels, or less where less will do; the one-call gdpa_backward.
  */
 #include "runtime/kernel.h"
-#include "templates/params.h"
+#include "templates/order_params.h"
 #include "tests/support/runtime_fixture.h"
 
 #include <malloc.h>
@@ -221,13 +221,67 @@ static void a_family_by_name_is_kept_and_the_tensor_that_forbids_it_named(void *
     gdpa_args args = backward_args();
     const gdpa_spec spec = runtime_spec("bwd family=sm90 " SPEC);
     size_t bytes = 0;
-    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)));
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes));
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, bytes, fake_driver_control->stream(0)));
     const long before = launches();
     args.dk.data = (void *)(uintptr_t)0x70008;
     expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, NEEDED, fake_driver_control->stream(0)), GDPA_E_ARGUMENT,
                    "dk is not aligned as family sm90, which the spec asks for, needs it");
     expect_failure(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes), GDPA_E_ARGUMENT, "dk is not aligned");
     assert_int_equal(launches(), before);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void on_hopper_the_zeros_are_those_of_the_order_too(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_sm90_main_params));
+    gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec(SPEC);
+    struct fake_launch first;
+    struct fake_fill fill;
+    struct gdpa_bwd_sm90_main_params params;
+    size_t bytes = 0;
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes));
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, bytes, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->launch_before(&first));
+    assert_true(fake_driver_control->last_fill(&fill));
+    assert_int_equal(launches(), 2);
+    memcpy(&params, first.params, sizeof params);
+    assert_int_equal(fill.address, (uintptr_t)WORKSPACE);
+    assert_int_equal(fill.words, (NEEDED + 512) / 4);
+    assert_ptr_equal(params.tiles.common.dq_sum, WORKSPACE);
+    assert_int_equal((uintptr_t)params.order.counter, (uintptr_t)WORKSPACE + NEEDED);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void on_hopper_a_workspace_for_the_order_alone_may_be_left_out(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_sm90_main_params));
+    gdpa_args args = backward_args();
+    args.seqlen_k = 100; /* one tile: no sums */
+    const gdpa_spec spec = runtime_spec(SPEC);
+    struct fake_launch launch;
+    struct fake_fill fill;
+    struct gdpa_bwd_sm90_main_params params;
+    size_t bytes = 0;
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, &args, &bytes));
+    assert_int_equal(bytes, 512);
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    assert_false(fake_driver_control->last_fill(&fill));
+    memcpy(&params, launch.params, sizeof params);
+    assert_null(params.order.counter);
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, bytes, fake_driver_control->stream(0)));
+    assert_true(fake_driver_control->last_launch(&launch));
+    assert_true(fake_driver_control->last_fill(&fill));
+    memcpy(&params, launch.params, sizeof params);
+    assert_ptr_equal(params.order.counter, WORKSPACE);
+    assert_null(params.tiles.common.dq_sum);
+    assert_int_equal(fill.words, 512 / 4);
     gdpa_ctx_destroy(ctx);
 }
 
@@ -283,6 +337,8 @@ int main(void)
         TEST(a_thread_without_context_takes_that_of_the_stream),
         TEST(tensors_that_need_it_get_the_unaligned_kernel),
         TEST(a_family_by_name_is_kept_and_the_tensor_that_forbids_it_named),
+        TEST(on_hopper_the_zeros_are_those_of_the_order_too),
+        TEST(on_hopper_a_workspace_for_the_order_alone_may_be_left_out),
         TEST(an_older_spec_keeps_what_it_says),
         TEST(bad_calls_are_refused),
     };

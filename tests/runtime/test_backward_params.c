@@ -197,6 +197,77 @@ static void a_deterministic_backward_on_hopper_has_boxes_for_each_kernel(void **
     assert_int_equal(shape.second.x, blocks);
 }
 
+static void on_hopper_the_last_tiles_are_shared(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    struct gdpa_bwd_sm90_main_params boxed;
+    gdpa_args args = dense_args();
+    args.batch = 8;
+    args.heads_q = args.heads_k = 16;
+    args.seqlen_q = args.seqlen_k = 4096;
+    expect_ok(fill(HOPPER, &args, &shape));
+    const size_t sums = (size_t)8 * 4096 * 16 * 48 * 4;
+    assert_int_equal(shape.sums, sums);
+    assert_int_equal(shape.zeros, sums + 512);
+    assert_true(shape.workspace > shape.zeros && shape.workspace <= shape.zeros + (8 << 20));
+    backward_shape_place(&shape, at(0x100000));
+    backward_shape_fit(&shape, 132);
+    assert_int_equal(shape.main.x, 132);
+    assert_int_equal(shape.first_shared, 4096 - 4); /* 31 rounds of 132, and four tiles */
+    assert_int_equal(shape.pieces, 8);
+    assert_int_equal(shape.num_numbers, 4092 + 4 * 8);
+    backward_boxed_fill(&shape, &boxed);
+    assert_ptr_equal(boxed.tiles.common.dq_sum, at(0x100000));
+    assert_ptr_equal(boxed.order.counter, at(0x100000 + sums));
+    assert_ptr_equal(boxed.order.records, at(0x100000 + sums + 512));
+    assert_int_equal(boxed.order.num_numbers, shape.num_numbers);
+    backward_shape_fit(&shape, 128); /* no tile is left */
+    assert_int_equal(shape.pieces, 1);
+    backward_shape_fit(&shape, 100); /* too many are */
+    assert_int_equal(shape.num_numbers, 4096);
+}
+
+static void on_hopper_tiles_of_causal_pairs_take_turns(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    expect_ok(fill(HOPPER " causal", &args, &shape));
+    assert_int_equal(shape.turns, 4); /* 2 sequences of 2 heads */
+    assert_false(shape.shares);
+    args.batch = 3;
+    expect_ok(fill(HOPPER " causal", &args, &shape));
+    assert_int_equal(shape.turns, 1);
+    expect_ok(fill(SPEC " causal", &args, &shape));
+    assert_false(shape.ordered);
+    assert_int_equal(shape.zeros, shape.workspace);
+}
+
+static void on_hopper_keys_of_one_tile_are_claimed_where_there_is_memory(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    struct gdpa_bwd_sm90_main_params boxed;
+    gdpa_args args = dense_args();
+    args.seqlen_k = 128;
+    expect_ok(fill(HOPPER, &args, &shape));
+    assert_int_equal(shape.sums, 0);
+    assert_int_equal(shape.workspace, 512);
+    backward_shape_place(&shape, at(0x100000));
+    backward_shape_fit(&shape, 132);
+    backward_boxed_fill(&shape, &boxed);
+    assert_ptr_equal(boxed.order.counter, at(0x100000));
+    assert_null(boxed.tiles.common.dq_sum);
+    backward_shape_place(&shape, NULL);
+    backward_shape_fit(&shape, 132);
+    backward_boxed_fill(&shape, &boxed);
+    assert_null(boxed.order.counter);
+    assert_int_equal(shape.zeros, 0);
+    expect_ok(fill(HOPPER " deterministic", &args, &shape));
+    assert_int_equal(shape.workspace, 0);
+}
+
 /* X(change of `a`, status, text of the error) */
 #define BAD(X)                                                                                                         \
     X(a->dout.data = NULL, GDPA_E_ARGUMENT, "dout.data is NULL")                                                       \
@@ -332,6 +403,9 @@ int main(void)
         cmocka_unit_test(keys_that_fit_one_tile_need_no_workspace),
         cmocka_unit_test(only_what_is_wanted_is_launched),
         cmocka_unit_test(a_deterministic_backward_on_hopper_has_boxes_for_each_kernel),
+        cmocka_unit_test(on_hopper_the_last_tiles_are_shared),
+        cmocka_unit_test(on_hopper_tiles_of_causal_pairs_take_turns),
+        cmocka_unit_test(on_hopper_keys_of_one_tile_are_claimed_where_there_is_memory),
         cmocka_unit_test(bad_arguments_are_refused_by_name),
         cmocka_unit_test(gradients_may_be_views_of_one_buffer),
         cmocka_unit_test(what_has_no_elements_shares_no_memory),

@@ -1,0 +1,217 @@
+/*
+ * The warp of the Hopper backward that finds work: a key tile ahead of the producer, to which it leaves a message.
+ *
+ * Where there is a counter in the workspace, numbers are claimed from it when they are needed, so that blocks with little work take more of them.
+ * Else block b takes b, b + grid, ... Numbers are those of tiles; but where all tiles cost the same, and the last round has some for few blocks
+ * only, each of these has a number for each of several pieces, which are some of the queries, and blocks share it (Store::collect).
+ */
+#ifndef GDPA_BWD_SCOUT_SM90_CUH
+#define GDPA_BWD_SCOUT_SM90_CUH
+
+#include "bwd_producer_sm90.cuh"
+#include "bwd_products_sm90.cuh"
+#include "bwd_work_sm90.cuh"
+#include "config_default.cuh"
+#include "gradient.cuh"
+#include "gradient_tiles.cuh"
+#include "mask_queries.cuh"
+#include "order_params.h"
+#include "params.h"
+#include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
+#include "ptx/special_registers.cuh"
+#include "ptx/warp.cuh"
+#include "sequence.cuh"
+//@if !deterministic
+#include "ptx/atomic.cuh"
+//@endif
+
+//@if !deterministic
+constexpr int kFirstArrived = 64; // word behind the counter of claims: how often each warp of a shared tile has come
+
+//@endif
+/* Called by one whole warp. */
+struct Scout {
+    Shared shared;
+    const gdpa_bwd_params *params;
+    const gdpa_bwd_order *order;
+    uint32_t found = 0; // messages, counted
+
+    /* The query tiles that a key tile has to meet. */
+    __device__ QueryTiles find_queries(int32_t first_key, int32_t valid_keys, int32_t length_q, int32_t length_k) const
+    {
+        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, length_q, length_k);
+        if (writes_queries(*params)) { // rows that see no key get their zeros here, too
+            range = {0, length_q};
+        }
+        QueryTiles queries;
+        queries.first = range.begin / kBlockM;
+        queries.end = (range.end + kBlockM - 1) / kBlockM;
+        queries.start = queries.first;
+        if (queries.count() > 0) {
+            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM %
+                                                  static_cast<uint32_t>(queries.count()));
+        }
+        return queries;
+    }
+
+    /* By one thread: the message of a key tile. */
+    __device__ void write_message(const GradientTile &place, const Sequence &q, const Sequence &k) const
+    {
+        const gdpa_bwd_params &common = *params;
+        const uint32_t work = shared.found();
+        const int32_t first_key = static_cast<int32_t>(place.first_row);
+        const int32_t keys_left = k.length - first_key;
+        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
+        const int64_t key_row = k.first_row + first_key;
+        st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
+                                               place.head * common.dk_stride_head);
+        st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
+                                               place.head * common.dv_stride_head);
+        st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
+        write_word(work + kWorkFirstKey, first_key);
+        write_word(work + kWorkValidKeys, valid_keys);
+        write_word(work + kWorkLengthQ, q.length);
+        write_word(work + kWorkLengthK, k.length);
+        const QueryTiles queries = find_queries(first_key, valid_keys, q.length, k.length);
+        write_word(work + kWorkFirstTile, queries.first);
+        write_word(work + kWorkEndTile, queries.end);
+        write_word(work + kWorkStartTile, queries.start);
+        write_word(work + kWorkHeadK, place.head);
+        write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
+        write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
+        write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
+        write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
+    }
+
+    /* The message is complete. By the whole warp. */
+    __device__ void announce()
+    {
+        bar_warp_sync();
+        if (lane() == 0) {
+            mbarrier_arrive(shared.found_full());
+        }
+        ++found;
+    }
+
+    /* The tile that a number stands for. */
+    __device__ GradientTile find(int64_t number) const
+    {
+        const gdpa_bwd_params &common = *params;
+        //@if !deterministic
+        if (common.tiles_per_seq > 0) {
+            const Division of_pair = divide(tile_of(number), order->turns);
+            const Division of_group = divide(of_pair.quotient, common.tiles_per_seq);
+            const Division of_batch = divide(of_group.quotient * order->turns + of_pair.remainder, common.heads_k);
+            return {static_cast<int32_t>(of_batch.quotient), of_batch.remainder,
+                    static_cast<int64_t>(of_group.remainder) * kBlockN};
+        }
+        //@endif
+        return find_key_tile(common, number);
+    }
+
+    /* Finds out what a number stands for. */
+    __device__ void visit(int64_t number)
+    {
+        const gdpa_bwd_params &common = *params;
+        const GradientTile place = find(number);
+        if (place.batch < 0) {
+            return;
+        }
+        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        if (place.first_row >= k.length && !writes_queries(common)) {
+            return;
+        }
+        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
+        if (lane() == 0) {
+            write_message(place, q, k);
+            //@if !deterministic
+            write_piece(number);
+            //@endif
+        }
+        announce();
+    }
+
+    //@if !deterministic
+    /* The next number that nobody has. */
+    __device__ int64_t claim() const
+    {
+        uint32_t number = 0;
+        if (lane() == 0) {
+            number = atom_global_add_u32(order->counter, 1);
+        }
+        return shfl_sync_idx(number, 0);
+    }
+
+    /* Tiles behind each other have numbers behind each other; those that are shared have one for each piece. */
+    __device__ int64_t tile_of(int64_t number) const
+    {
+        const int64_t shared_numbers = number - order->first_shared;
+        return shared_numbers <= 0 ? number : order->first_shared + divide(shared_numbers, order->pieces).quotient;
+    }
+
+    __device__ int64_t number_of(int64_t tile) const
+    {
+        const int64_t shared_tiles = tile - order->first_shared;
+        return shared_tiles <= 0 ? tile : order->first_shared + shared_tiles * order->pieces;
+    }
+
+    /* By one thread: of a tile that several blocks have, the message is about some of the queries only. */
+    __device__ void write_piece(int64_t number) const
+    {
+        const int64_t tile = tile_of(number);
+        const int64_t shared_tile = tile - order->first_shared;
+        const uint32_t work = shared.found();
+        if (shared_tile < 0) {
+            write_word(work + kWorkPieces, 1);
+            write_word(work + kWorkPiece, 0);
+            st_shared_b64(work + kWorkRecords, 0);
+            st_shared_b64(work + kWorkArrived, 0);
+            return;
+        }
+        const int64_t piece = number - number_of(tile);
+        const int64_t first = read_word(work + kWorkFirstTile);
+        const int64_t count = read_word(work + kWorkEndTile) - first;
+        const int64_t begin = first + divide(count * piece, order->pieces).quotient;
+        const int64_t end = first + divide(count * (piece + 1), order->pieces).quotient;
+        write_word(work + kWorkFirstTile, static_cast<int32_t>(begin));
+        write_word(work + kWorkStartTile, static_cast<int32_t>(begin));
+        write_word(work + kWorkEndTile, static_cast<int32_t>(end));
+        write_word(work + kWorkPieces, order->pieces);
+        write_word(work + kWorkPiece, static_cast<int32_t>(piece));
+        st_shared_b64(work + kWorkRecords,
+                      reinterpret_cast<int64_t>(order->records + shared_tile * order->pieces * kRecord));
+        st_shared_b64(work + kWorkArrived,
+                      reinterpret_cast<int64_t>(order->counter + kFirstArrived + shared_tile * (kConsumers * 4)));
+    }
+    //@endif
+
+    __device__ static uint32_t lane()
+    {
+        return tid_x() % 32;
+    }
+
+    __device__ void run()
+    {
+        int64_t number = ctaid_x();
+        while (true) {
+            mbarrier_wait_parity(shared.found_empty(), found % 2 ^ 1); // no tile is claimed before it is asked for
+            //@if !deterministic
+            if (order->counter != nullptr) {
+                number = claim();
+            }
+            //@endif
+            if (number >= order->num_numbers) {
+                break;
+            }
+            visit(number);
+            number += nctaid_x();
+        }
+        if (lane() == 0) {
+            write_word(shared.found() + kWorkValidKeys, -1);
+        }
+        announce();
+    }
+};
+
+#endif
