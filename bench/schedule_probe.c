@@ -454,7 +454,7 @@ int main(int count, char **words)
         return 3;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    static const char long_one[] = "fwd/jagged/d128/q65536/k65536/h4/b1024/bf16/fast_gelu/causal/kvjagged/others64";
+    static const char long_one[] = "fwd/jagged/d128/q65536/k65536/h4/b1024/bf16/fast_gelu/causal/others64/kvjagged";
     probe_case(&probe, long_one, 0);
     probe_case(&probe, long_one, 32);
     static const char *const cases[] = {

@@ -83,7 +83,7 @@ static const char *const jagged_cases[] = {
     "fwd/jagged/d128/q1024/k1024/h4/b1152/bf16/fast_gelu/fill0.5/kvjagged/dynamic",
     "fwd/jagged/d64/q1024/k1024/h8/b1152/bf16/fast_gelu/fill0.5/kvjagged/dynamic",
     "fwd/jagged/d128/q1024/k1024/h4/b1152/bf16/fast_gelu/causal/fill0.5/kvjagged/dynamic",
-    "fwd/jagged/d128/q65536/k65536/h4/b1024/bf16/fast_gelu/causal/kvjagged/others64/dynamic",
+    "fwd/jagged/d128/q65536/k65536/h4/b1024/bf16/fast_gelu/causal/others64/kvjagged/dynamic",
     "fwd/jagged/d128/q1024/k1024/h4/b1152/bf16/relu",
     "fwd/jagged/d128/q1024/k256/h4/b1152/bf16/relu",
     CROSS128("32", "/stream"),
