@@ -362,8 +362,10 @@ static void probe_gap(struct probe *probe, const char *name)
     }
     good = good && work_choose(probe, GDPA_SCHEDULE_AUTO, true, &work);
     for (int i = 0; good && i < SPANS; i++) { /* several in a row: the last one meets the caches of the loop */
-        good = launch(probe, &work, false) && launch(probe, &work, false) && launch(probe, &work, false) &&
-               read_stamps(probe, &work, &busy);
+        for (int before = 0; good && before < 3; before++) {
+            good = launch(probe, &work, false);
+        }
+        good = good && read_stamps(probe, &work, &busy);
         span += busy.microseconds / SPANS;
     }
     printf("gap      %-70s a launch %6.2f us, its blocks %6.2f us, between two %6.2f us%s\n", name, each * 1e3 / CALLS,
