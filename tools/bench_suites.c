@@ -77,6 +77,7 @@ static const char *const jagged_cases[] = {
     PUBLIC("1024", "256", "/fill0.5"),
     PUBLIC("2048", "256", "/fill0.5"),
     "fwd/jagged/d128/q1024/k1024/h4/b1152/bf16/fast_gelu/fill0.5/kvjagged",
+    PUBLIC("1024", "1024", "/dynamic"),
     PUBLIC("512", "512", "/fill0.5/dynamic"),
     PUBLIC("1024", "1024", "/fill0.5/dynamic"),
     PUBLIC("2048", "2048", "/fill0.5/dynamic"),
