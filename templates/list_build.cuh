@@ -129,14 +129,10 @@ template <bool kPlace>
 __device__ inline void go_through_run(const gdpa_fwd_params &params, const ListShared &shared, bool of_keys, uint32_t *order,
                                       uint32_t *rows)
 {
-    constexpr uint32_t kNoClass = kScheduleClasses;
     const uint32_t lane = tid_x() % 32;
     const uint32_t warp = tid_x() / 32;
     const ListRun run = find_run(params, warp);
-    ListLengths next = {0, 0};
-    if (run.begin + lane < run.end) {
-        next = find_lengths(params, run.begin + lane);
-    }
+    ListLengths next = run.begin + lane < run.end ? find_lengths(params, run.begin + lane) : ListLengths{0, 0};
     for (uint32_t start = run.begin; start < run.end; start += 32) {
         const uint32_t batch = start + lane;
         const ListLengths lengths = next;
@@ -144,7 +140,7 @@ __device__ inline void go_through_run(const gdpa_fwd_params &params, const ListS
             next = find_lengths(params, batch + 32);
         }
         const bool exists = batch < run.end;
-        const uint32_t number = exists ? cost_class(sequence_cost_most(lengths, of_keys)) : kNoClass;
+        const uint32_t number = exists ? cost_class(sequence_cost_most(lengths, of_keys)) : kScheduleClasses;
         const uint32_t same = match_sync_any(number);
         const uint32_t before = popc_b32(same & ((1u << lane) - 1));
         const uint32_t count = exists ? ld_shared_b32(shared.count(warp, number)) : 0;

@@ -54,9 +54,9 @@ const char *const orders[] = {
 };
 /* And those that follow a schedule: many sequences, many heads, more blocks than tiles. */
 const char *const scheduled[] = {
-    "heads=33/3 q=200,0,3 k=90,20,300 batch=20 complete=random seed=28 blocks=3 resident=3",
-    "heads=1/1 q=3,9 k=20,1 batch=200 max=unknown seed=29 blocks=5 resident=2",
-    "heads=2/1 q=3 k=20 batch=1100 seed=30 blocks=2 complete=earliest",
+    "heads=18/3 q=200,0,3 k=90,20,300 batch=8 complete=random seed=28 blocks=3 resident=3",
+    "heads=1/1 q=3,0,9 k=20,1 batch=150 max=unknown seed=29 blocks=5 resident=2",
+    "heads=1/1 q=0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,3 k=20 batch=4200 seed=30 blocks=2 complete=earliest",
     "heads=2/1 q=300 k=20 batch=1 seed=31 blocks=7",
 };
 /* And kernels of gradients: keys that fit one tile, no keys at all, every subset of the results. */

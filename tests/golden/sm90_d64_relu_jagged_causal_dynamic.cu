@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_818434ba
+ * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b2697285
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -2327,7 +2327,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_818434ba(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b2697285(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2543,14 +2543,10 @@ template <bool kPlace>
 __device__ inline void go_through_run(const gdpa_fwd_params &params, const ListShared &shared, bool of_keys, uint32_t *order,
                                       uint32_t *rows)
 {
-    constexpr uint32_t kNoClass = kScheduleClasses;
     const uint32_t lane = tid_x() % 32;
     const uint32_t warp = tid_x() / 32;
     const ListRun run = find_run(params, warp);
-    ListLengths next = {0, 0};
-    if (run.begin + lane < run.end) {
-        next = find_lengths(params, run.begin + lane);
-    }
+    ListLengths next = run.begin + lane < run.end ? find_lengths(params, run.begin + lane) : ListLengths{0, 0};
     for (uint32_t start = run.begin; start < run.end; start += 32) {
         const uint32_t batch = start + lane;
         const ListLengths lengths = next;
@@ -2558,7 +2554,7 @@ __device__ inline void go_through_run(const gdpa_fwd_params &params, const ListS
             next = find_lengths(params, batch + 32);
         }
         const bool exists = batch < run.end;
-        const uint32_t number = exists ? cost_class(sequence_cost_most(lengths, of_keys)) : kNoClass;
+        const uint32_t number = exists ? cost_class(sequence_cost_most(lengths, of_keys)) : kScheduleClasses;
         const uint32_t same = match_sync_any(number);
         const uint32_t before = popc_b32(same & ((1u << lane) - 1));
         const uint32_t count = exists ? ld_shared_b32(shared.count(warp, number)) : 0;
@@ -2692,7 +2688,7 @@ __device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListSha
     }
 }
 
-extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_818434ba_schedule(
+extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b2697285_schedule(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const bool of_keys = ctaid_x() == kScheduleKeys;

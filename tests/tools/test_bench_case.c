@@ -93,6 +93,11 @@ static void words_say_what_they_say(void **state)
     assert_int_equal(found.spec.align, GDPA_ALIGN_TOP_LEFT);
     assert_true(found.fill == 0.5 && !found.keys_follow);
     assert_string_equal(bench_case_keys(&found), "short");
+    found = parsed("fwd/jagged/d64/q300/k300/h2/b5/bf16/relu/others7/kvjagged/zigzag");
+    assert_int_equal(found.others, 7);
+    assert_int_equal(found.spec.schedule, GDPA_SCHEDULE_ZIGZAG);
+    assert_int_equal(parsed("fwd/dense/d64/q3/k3/h2/b5/relu/static").spec.schedule, GDPA_SCHEDULE_STATIC);
+    assert_int_equal(parsed("fwd/dense/d64/q3/k3/h2/b5/relu/dynamic").spec.schedule, GDPA_SCHEDULE_DYNAMIC);
 }
 
 static void bad_names_are_refused_with_the_reason(void **state)
@@ -122,6 +127,9 @@ static void bad_names_are_refused_with_the_reason(void **state)
         {"fwd/kjagged/d128/q1/k1/h16/b8/relu/fill0.5", "fill and kvjagged are for jagged cases"},
         {"fwd/qjagged/d128/q1/k1/h16/b8/relu/kvjagged", "fill and kvjagged are for jagged cases"},
         {"fwd/jagged/d128/q2/k1/h16/b8/relu/kvjagged", "but q and k differ"},
+        {"fwd/dense/d128/q2/k1/h16/b8/relu/others1", "others is the length of all sequences but one"},
+        {"fwd/jagged/d128/q2/k2/h16/b8/relu/others3", "others is the length of all sequences but one"},
+        {"fwd/jagged/d128/q2/k2/h16/b8/relu/others0", "'others0' means nothing"},
         {"fwd/dense/d128/q1/k1/h16x5/b8/relu", "16 query heads are no multiple of 5"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -157,6 +165,7 @@ static void useful_flops_and_bytes_are_counted_exactly(void **state)
         {"fwd/dense/d8/q4/k10/h1/b1/bf16/relu/causal", (7 + 8 + 9 + 10) * 32.0, 2.0 * (4 + 10 + 10 + 4) * 8},
         {"fwd/dense/d8/q4/k10/h1/b1/bf16/relu/causal/top_left", (1 + 2 + 3 + 4) * 32.0, 2.0 * 28 * 8},
         {"fwd/dense/d8/q10/k10/h1/b1/bf16/relu/w1,1/outfp32", 28.0 * 32, 3.0 * 80 * 2 + 80 * 4},
+        {"fwd/jagged/d8/q10/k10/h1/b3/bf16/relu/others2/kvjagged", 108.0 * 32, 4.0 * 14 * 8 * 2},
         /* 2 (3 D + 2 Dv), 2.5 times the forward where they are equal; q, k, v and dout read, dq, dk and dv written */
         {"bwd/dense/d128/q64/k32/h2/b3/bf16/relu", 2.5 * 3 * 2 * 64 * 32 * 512,
          3.0 * 2 * (2 * (64 + 32 + 32) + 64) * 128 * 2},
