@@ -77,6 +77,9 @@ int64_t plan_smem_bytes(const gdpa_spec *normalised, const struct kernel_plan *p
 /* Query rows of a tile of the second kernel of a backward. */
 int32_t plan_second_rows(const struct kernel_plan *plan);
 
+/* Whether a forward of sm90 asks for the values of a tile before the keys of the next one. */
+bool plan_values_first(const gdpa_spec *normalised, const struct kernel_plan *plan);
+
 /* About how many registers a thread needs; more than 255 will spill. */
 int32_t plan_registers(const gdpa_spec *normalised, const struct kernel_plan *plan);
 

@@ -138,20 +138,27 @@ static bool is_narrow(const gdpa_spec *spec)
     return spec->head_dim <= CHUNK_COLUMNS && spec->head_dim_v <= CHUNK_COLUMNS;
 }
 
+/* Whose activation is over before the product of a slice. */
+static bool is_cheap(int32_t activation)
+{
+    return activation == GDPA_ACTIVATION_IDENTITY || activation == GDPA_ACTIVATION_RELU ||
+           activation == GDPA_ACTIVATION_RELU_SQUARE || activation == GDPA_ACTIVATION_SQUARE;
+}
+
+/* As measured (docs/kernels.md): with dear activations and two query slots it is better that consumers stay close together. */
+bool plan_values_first(const gdpa_spec *normalised, const struct kernel_plan *plan)
+{
+    return plan->family == KERNEL_FAMILY_SM90 && (is_cheap(normalised->activation) || plan->query_stages == 1);
+}
+
 /*
  * Keys of a slice: the product of a slice runs under the activation of the next one. Activations that are over before the product
  * want few, long products; dear ones a finer grain (docs/kernels.md).
  */
 static int32_t slice_for(const gdpa_spec *spec, int32_t block_n, struct sbuf *reasons)
 {
-    int32_t slice = 32;
+    int32_t slice = is_cheap(spec->activation) ? 64 : 32;
     switch (spec->activation) {
-    case GDPA_ACTIVATION_IDENTITY:
-    case GDPA_ACTIVATION_RELU:
-    case GDPA_ACTIVATION_RELU_SQUARE:
-    case GDPA_ACTIVATION_SQUARE:
-        slice = 64;
-        break;
     case GDPA_ACTIVATION_SILU: /* more constants than the others: a shorter slice leaves them registers */
         slice = 16;
         break;
@@ -169,9 +176,9 @@ static int32_t slice_for(const gdpa_spec *spec, int32_t block_n, struct sbuf *re
 }
 
 /* Fragments of Q take registers that only an activation does without which is cheap, or in 16 bits. */
-static int32_t keep_queries(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *reasons)
+static int32_t keep_queries(const gdpa_spec *spec, struct sbuf *reasons)
 {
-    const bool leaves_registers = plan->slice_n == 64 || spec->activation == GDPA_ACTIVATION_FAST_GELU_BF16;
+    const bool leaves_registers = is_cheap(spec->activation) || spec->activation == GDPA_ACTIVATION_FAST_GELU_BF16;
     const bool kept = is_narrow(spec) && leaves_registers;
     sbuf_addf(reasons, "reason: q_in_registers %d: head_dim %d, and %s\n", kept, spec->head_dim,
               activation_find(spec->activation)->name);
@@ -223,7 +230,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
         plan->slice_n = plan->block_n;
         if (rung_fits(spec, plan, arch, reasons)) {
             plan->slice_n = slice_for(spec, plan->block_n, reasons);
-            plan->q_in_registers = keep_queries(spec, plan, reasons);
+            plan->q_in_registers = keep_queries(spec, reasons);
             return GDPA_OK;
         }
     }

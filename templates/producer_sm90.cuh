@@ -58,7 +58,19 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
+    //@if values_first
+    /* Values before the next keys: their slot is the first to become free, and they are needed first. */
+    __device__ void load_tiles(uint32_t work)
+    {
+        const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
+        for (int32_t tile = read_uniform_word(work + kWorkFirstTile); tile < end_tile; ++tile) {
+            load_keys(tile_place, work, tile);
+            load_values(tile_place, work, tile);
+            ++tile_place.uses;
+        }
+    }
+    //@else
+    /* Keys run one tile ahead of values: who is ahead of the others waits longer, and they stay closer together. */
     __device__ void load_tiles(uint32_t work)
     {
         const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
@@ -75,6 +87,7 @@ struct Producer {
             load_values(values_place, work, tile);
         }
     }
+    //@endif
 
     __device__ void run()
     {

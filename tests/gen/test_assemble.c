@@ -202,6 +202,8 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"listed", "d=64 act=relu arch=90 schedule=dynamic", "d=64 act=relu arch=90 layout_q=jagged schedule=static"},
         {"dynamic", "d=64 act=relu arch=90 schedule=dynamic", "d=64 act=relu arch=90 schedule=zigzag"},
         {"half_tiles", "d=64 act=relu arch=80", "d=64 act=relu arch=80 causal"},
+        {"values_first", "d=128 act=relu arch=90", "d=128 act=gelu arch=90"},
+        {"values_first", "d=256 act=gelu arch=90", "d=256 act=relu arch=80"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"backward", "bwd d=64 act=relu arch=80", "d=64 act=relu arch=80"},
         {"deterministic", "bwd d=64 act=relu arch=80 deterministic", "d=64 act=relu arch=80 deterministic"},

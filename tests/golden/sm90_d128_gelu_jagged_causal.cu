@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_450e51d7
+ * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_11401493
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229648 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a"
@@ -1444,7 +1444,7 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
+    /* Keys run one tile ahead of values: who is ahead of the others waits longer, and they stay closer together. */
     __device__ void load_tiles(uint32_t work)
     {
         const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
@@ -2111,7 +2111,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_450e51d7(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_11401493(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};

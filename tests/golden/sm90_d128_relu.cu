@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=relu arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_relu_c290f475
+ * kernel     gdpa_fwd_sm90_d128_bf16_relu_12ce3b74
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229648 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=relu arch=sm_90a"
@@ -1324,21 +1324,14 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
+    /* Values before the next keys: their slot is the first to become free, and they are needed first. */
     __device__ void load_tiles(uint32_t work)
     {
-        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
         const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
-        if (first_tile < end_tile) {
-            load_keys(tile_place, work, first_tile);
-        }
-        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
-            const RingPlace<kStages> values_place = tile_place;
+        for (int32_t tile = read_uniform_word(work + kWorkFirstTile); tile < end_tile; ++tile) {
+            load_keys(tile_place, work, tile);
+            load_values(tile_place, work, tile);
             ++tile_place.uses;
-            if (tile + 1 < end_tile) {
-                load_keys(tile_place, work, tile + 1);
-            }
-            load_values(values_place, work, tile);
         }
     }
 
@@ -2029,7 +2022,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_relu_c290f475(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_relu_12ce3b74(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b2697285
+ * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_dfdb5529
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -1579,21 +1579,14 @@ struct Producer {
         }
     }
 
-    /* Keys run one tile ahead of values. (Values have their slot sooner than the next keys, but to ask for them first is slower: docs/kernels.md.) */
+    /* Values before the next keys: their slot is the first to become free, and they are needed first. */
     __device__ void load_tiles(uint32_t work)
     {
-        const int32_t first_tile = read_uniform_word(work + kWorkFirstTile);
         const int32_t end_tile = read_uniform_word(work + kWorkEndTile);
-        if (first_tile < end_tile) {
-            load_keys(tile_place, work, first_tile);
-        }
-        for (int32_t tile = first_tile; tile < end_tile; ++tile) {
-            const RingPlace<kStages> values_place = tile_place;
+        for (int32_t tile = read_uniform_word(work + kWorkFirstTile); tile < end_tile; ++tile) {
+            load_keys(tile_place, work, tile);
+            load_values(tile_place, work, tile);
             ++tile_place.uses;
-            if (tile + 1 < end_tile) {
-                load_keys(tile_place, work, tile + 1);
-            }
-            load_values(values_place, work, tile);
         }
     }
 
@@ -2327,7 +2320,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b2697285(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_dfdb5529(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2688,7 +2681,7 @@ __device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListSha
     }
 }
 
-extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b2697285_schedule(
+extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_dfdb5529_schedule(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const bool of_keys = ctaid_x() == kScheduleKeys;
