@@ -1,6 +1,6 @@
 /*
- * The one-call forward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed, and of the
- * family that the lengths suggest.
+ * The one-call forward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed, of the family that
+ * the lengths suggest, and of the schedule `dynamic` where the caller has one.
  */
 #include "gen/plan.h"
 #include "runtime/kernel.h"
@@ -11,15 +11,9 @@ static int64_t longest(bool jagged, int64_t seqlen, int64_t total, int64_t max_s
     return !jagged ? seqlen : max_seqlen > 0 && max_seqlen < total ? max_seqlen : total;
 }
 
-/*
- * The family that the lengths suggest for a spec that leaves the choice; GDPA_FAMILY_AUTO: none, or structs of another version, which are
- * left as they are.
- */
+/* The family that the lengths suggest for a spec that leaves the choice; GDPA_FAMILY_AUTO: none. */
 static int32_t family_by_lengths(const gdpa_spec *spec, const gdpa_args *args)
 {
-    if (spec->size != sizeof *spec || args->size != sizeof *args) {
-        return GDPA_FAMILY_AUTO;
-    }
     const int64_t longest_k =
         longest(spec->layout_k == GDPA_LAYOUT_JAGGED, args->seqlen_k, args->total_k, args->max_seqlen_k);
     if (longest_k > PLAN_FEW_KEYS) {
@@ -32,6 +26,27 @@ static int32_t family_by_lengths(const gdpa_spec *spec, const gdpa_args *args)
         return GDPA_FAMILY_AUTO; /* the launch refuses it */
     }
     return plan_family_for(spec, &lengths);
+}
+
+/* Whether *own, then filled in, is a better spec for these arguments. Structs of another version are left as they are. */
+static bool choose(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
+{
+    if (spec->size != sizeof *spec || args->size != sizeof *args) {
+        return false;
+    }
+    const int32_t family = family_by_lengths(spec, args);
+    const bool dynamic =
+        args->schedule != NULL && (spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO);
+    if (family == GDPA_FAMILY_AUTO && !dynamic) {
+        return false;
+    }
+    *own = *spec;
+    if (family != GDPA_FAMILY_AUTO) {
+        own->family = family;
+    } else {
+        own->schedule = GDPA_SCHEDULE_DYNAMIC;
+    }
+    return true;
 }
 
 /* *own becomes the spec normalised, with unaligned set where a tensor needs it. */
@@ -53,14 +68,12 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     return GDPA_OK;
 }
 
-/* In mode strict a kernel that was made beforehand, though slower, is better than none. */
-static gdpa_status borrow(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family, struct CUstream_st *stream,
+/* In mode strict a kernel that was made beforehand, though slower, is better than none. `chosen` may be NULL. */
+static gdpa_status borrow(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_spec *chosen, struct CUstream_st *stream,
                           gdpa_kernel **kernel)
 {
-    if (family != GDPA_FAMILY_AUTO) {
-        gdpa_spec own = *spec;
-        own.family = family;
-        const gdpa_status status = kernel_borrow(ctx, &own, stream, kernel);
+    if (chosen != NULL) {
+        const gdpa_status status = kernel_borrow(ctx, chosen, stream, kernel);
         if (status != GDPA_E_NOT_READY) {
             return status;
         }
@@ -68,7 +81,7 @@ static gdpa_status borrow(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family, 
     return kernel_borrow(ctx, spec, stream, kernel);
 }
 
-static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family, const gdpa_args *args,
+static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_spec *chosen, const gdpa_args *args,
                            struct CUstream_st *stream)
 {
     const bool as_it_is =
@@ -78,10 +91,10 @@ static gdpa_status forward(gdpa_ctx *ctx, const gdpa_spec *spec, int32_t family,
     if (!as_it_is) {
         TRY(spec_for_tensors(spec, args, &own));
         spec = &own;
-        family = GDPA_FAMILY_AUTO;
+        chosen = NULL;
     }
     FAIL_IF(spec->pass == GDPA_PASS_BACKWARD, GDPA_E_ARGUMENT, "pass is bwd; gdpa_forward runs forward kernels");
-    TRY(borrow(ctx, spec, family, stream, &kernel));
+    TRY(borrow(ctx, spec, chosen, stream, &kernel));
     return gdpa_launch(kernel, args, NULL, 0, stream);
 }
 
@@ -92,18 +105,12 @@ gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *
             : spec == NULL ? "spec"
                            : "args");
     gdpa_status status = GDPA_OK;
-    const int32_t family = family_by_lengths(spec, args);
     gdpa_spec own;
-    const gdpa_spec *likely = spec;
-    if (family != GDPA_FAMILY_AUTO) {
-        own = *spec;
-        own.family = family;
-        likely = &own;
-    }
-    gdpa_kernel *kernel = kernel_at_hand(ctx, likely);
+    const gdpa_spec *chosen = choose(spec, args, &own) ? &own : NULL;
+    gdpa_kernel *kernel = kernel_at_hand(ctx, chosen != NULL ? chosen : spec);
     if (kernel != NULL && kernel_launch_quickly(kernel, args, stream, &status)) {
         kernel_hit(ctx);
         return status;
     }
-    return forward(ctx, spec, family, args, stream);
+    return forward(ctx, spec, chosen, args, stream);
 }

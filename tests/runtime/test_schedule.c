@@ -172,6 +172,33 @@ static void a_forward_follows_the_schedule_of_its_arguments(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+/* Which is better than what needs no memory wherever lengths are uneven, and is there already. */
+static void a_spec_that_leaves_the_choice_follows_it_too(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        bool given, follows;
+    } cases[] = {{"fwd " SPEC, true, true},
+                 {"fwd " SPEC, false, false},
+                 {"fwd " SPEC " schedule=auto", true, true},
+                 {"fwd " SPEC " schedule=static", true, false},
+                 {"fwd " SPEC " family=portable", true, false}};
+    gdpa_ctx *ctx = context_on(90);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gdpa_args args = jagged_args();
+        const gdpa_spec spec = runtime_spec(cases[i].spec);
+        args.schedule = cases[i].given ? SCHEDULE : NULL;
+        args.schedule_bytes = cases[i].given ? (size_t)schedule_bytes(BATCH) : 0;
+        for (int call = 0; call < 2; call++) { /* the second one by the short way */
+            fake_driver_control->params_size(sizeof(struct gdpa_fwd_sm90_params));
+            expect_ok(gdpa_forward(ctx, &spec, &args, stream()));
+            assert_int_equal(strstr(last_launch().kernel, "dynamic") != NULL, cases[i].follows);
+        }
+    }
+    gdpa_ctx_destroy(ctx);
+}
+
 static void without_one_it_is_made_in_the_workspace_first(void **state)
 {
     (void)state;
@@ -304,6 +331,7 @@ int main(void)
         cmocka_unit_test_setup(kernels_that_need_none_have_none, fakes_reset),
         cmocka_unit_test_setup(making_one_is_one_small_kernel, fakes_reset),
         cmocka_unit_test_setup(a_forward_follows_the_schedule_of_its_arguments, fakes_reset),
+        cmocka_unit_test_setup(a_spec_that_leaves_the_choice_follows_it_too, fakes_reset),
         cmocka_unit_test_setup(without_one_it_is_made_in_the_workspace_first, fakes_reset),
         cmocka_unit_test_setup(what_is_missing_or_too_small_is_refused, fakes_reset),
         cmocka_unit_test_setup(a_margin_leaves_multiprocessors_free, fakes_reset),
