@@ -556,17 +556,16 @@ static void persistent_blocks_meet_all_tiles_of_a_sequence_in_turn(void **state)
     (void)state;
     const struct kernel_plan plan = {.family = KERNEL_FAMILY_SM90};
     for (uint32_t grid = 3; grid <= 150; grid++) {
-        for (int32_t tiles = 1; tiles < 40 && tiles < (int32_t)grid - 1; tiles++) {
-            struct launch_shape shape = {
-                .params = {.tiles_per_seq = tiles}, .grid = grid + 1, .grid_y = 1, .persistent = true};
+        for (uint32_t tiles = 1; tiles < 40 && tiles < grid - 1; tiles++) {
+            struct launch_shape shape = {.grid = grid + 1, .grid_y = 1, .persistent = true};
+            shape.params.tiles_per_seq = (int32_t)tiles;
             launch_shape_fit(&shape, &plan, grid);
-            assert_int_equal(shape.grid, grid);
-            assert_true(shape.params.round_shift >= 0 && shape.params.round_shift < grid);
+            const uint32_t shift = (uint32_t)shape.params.round_shift;
+            assert_true(shape.grid == grid && shift < grid);
             bool seen[40] = {false};
-            for (uint32_t round = 0; round < (uint32_t)tiles; round++) {
-                const uint32_t kind = round * (grid + (uint32_t)shape.params.round_shift) % (uint32_t)tiles;
-                assert_false(seen[kind]);
-                seen[kind] = true;
+            for (uint32_t round = 0; round < tiles; round++) {
+                assert_false(seen[round * (grid + shift) % tiles]);
+                seen[round * (grid + shift) % tiles] = true;
             }
         }
     }
