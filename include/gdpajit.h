@@ -523,10 +523,9 @@ GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
  * for the schedules zigzag and dynamic without args->schedule: then the schedule is made there, in front of each launch. A
  * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
  * rounded up to 16; on Hopper up to 9 MB more for the order of its work), or needs nothing: with spec.deterministic,
- * without dq, or where the keys of every sequence are known to fit one tile (short seqlen_k or max_seqlen_k). On Hopper
- * the latter two are 512 bytes all the same: with them blocks take work as they get free. A launch without them
- * (workspace NULL) is no error, but slower where lengths differ. The workspace needs no initialisation and is aligned to
- * 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
+ * without dq, or where all keys of a sequence are known to fit one tile (short seqlen_k or max_seqlen_k). On Hopper the
+ * latter two take 512 bytes for the order, which may be left out (NULL): that is slower where lengths differ. No
+ * initialisation; aligned to 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
 
