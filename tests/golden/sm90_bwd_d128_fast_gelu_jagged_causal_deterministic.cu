@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_f160d4c9
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_a5cf9399
  * generator  (this version)
- * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
+ * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164312 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
  */
 
@@ -33,7 +33,7 @@ constexpr int kDqKeys = 64;             // keys of a tile of the same
 constexpr int kDqKeyStages = 4;         // key and value tiles in its shared memory at a time
 constexpr int kDqProducerRegisters = 32; // of its threads that copy
 constexpr int kDqConsumerRegisters = 160; // of its threads that compute
-constexpr int kSmemBytes = 164456;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 164312;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -274,7 +274,7 @@ constexpr int kQueryBytes = kDepthChunks * kQueryChunkBytes;
 constexpr int kOutputBytes = kValueChunks * kQueryChunkBytes;
 constexpr int kScoreBytes = kBlockN * kBlockM * 2;
 
-/* The message of a key tile, written by the scout and passed on by the producer: 32-bit words at these bytes. */
+/* The message of a key tile, written by the producer: 32-bit words at these bytes. */
 constexpr int kWorkOffsetK = 0;    // 64 bits: elements of dk before key 0 of the tile
 constexpr int kWorkOffsetV = 8;    // 64 bits: of dv
 constexpr int kWorkSumBlock = 16;  // 64 bits: blocks of dq_sum before row 0 of the sequence
@@ -290,8 +290,7 @@ constexpr int kWorkRowQ = 56;      // of the sequence; 0 in dense tensors
 constexpr int kWorkRowK = 60;
 constexpr int kWorkBatchQ = 64; // 0 in jagged tensors
 constexpr int kWorkBatchK = 68;
-constexpr int kWorkWords = 18;
-constexpr int kWorkBytes = 96;
+constexpr int kWorkBytes = 80;
 
 /* The note on a step, written before its queries arrive, and read until its dQ is done. */
 constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
@@ -308,10 +307,8 @@ constexpr int kStagingPlace = kScorePlace + kScoreStages * kScoreBytes;
 constexpr int kStagingBytes = 64 * 128;
 constexpr int kWorkPlace = kStagingPlace + kConsumers * kStagingBytes;
 constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
-constexpr int kFoundPlace = kNotePlace + kNotes * kNoteBytes;
-constexpr int kBarrierPlace = kFoundPlace + kWorkBytes;
-constexpr int kTileBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
-constexpr int kBarriers = kTileBarriers + 2;
+constexpr int kBarrierPlace = kNotePlace + kNotes * kNoteBytes;
+constexpr int kBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
 
@@ -378,10 +375,6 @@ struct Shared {
     {
         return base + kNotePlace + step % kNotes * kNoteBytes;
     }
-    __device__ uint32_t found() const
-    {
-        return base + kFoundPlace;
-    }
     __device__ uint32_t barrier(uint32_t number) const
     {
         return base + kBarrierPlace + number * 8;
@@ -389,15 +382,6 @@ struct Shared {
     __device__ uint32_t work_full(uint32_t tile) const
     {
         return barrier(tile % 2);
-    }
-    /* The scout's message is there; the producer has it. */
-    __device__ uint32_t found_full() const
-    {
-        return barrier(kTileBarriers);
-    }
-    __device__ uint32_t found_empty() const
-    {
-        return barrier(kTileBarriers + 1);
     }
     __device__ TileBarriers of_keys() const
     {
@@ -439,8 +423,6 @@ __device__ inline void init_barriers(const Shared &shared)
     for (uint32_t slot = 0; slot < kOutputStages; ++slot) {
         init_tile_barriers(shared.of_outputs(slot), kConsumers);
     }
-    mbarrier_init(shared.found_full(), 1);
-    mbarrier_init(shared.found_empty(), 1);
     fence_mbarrier_init();
 }
 
@@ -464,6 +446,30 @@ __device__ inline QueryTiles query_tiles(uint32_t work)
 {
     return {read_uniform_word(work + kWorkFirstTile), read_uniform_word(work + kWorkEndTile),
             read_uniform_word(work + kWorkStartTile)};
+}
+
+// ---- templates/ptx/ldmatrix.cuh
+/*
+ * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
+ *
+ * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
+ * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
+ */
+
+__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
 }
 
 // ---- templates/ptx/special_registers.cuh
@@ -667,14 +673,22 @@ constexpr int kScores = kBlockM / 2;           // a thread's share of 64 keys x 
 constexpr int kKeySums = kDepthColumns / 2;    // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
 constexpr int kValueSums = kValueColumns / 2;  // of dV
 constexpr int kQuerySums = kShareColumns / 2;  // of dQ, kBlockM x kShareColumns
+constexpr int kShareBlocks = kShareColumns / 16;
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
 constexpr int kValueSteps = (kHeadDimV + 15) / 16;
 constexpr int kQuerySteps = kBlockM / 16;
 constexpr int kKeySteps = kBlockN / 16;
 
-/* The sums of dK and dV of one of the blocks that share a tile of keys, in words: of each warp a piece. */
-constexpr int kRecordOfWarp = 32 * (kKeySums + kValueSums);
-constexpr int kRecord = kConsumers * 4 * kRecordOfWarp;
+/*
+ * Where there are registers for it, a warpgroup holds its rows of V, as left operands of dP: products with both operands in shared memory take
+ * all of its bandwidth.
+ */
+constexpr bool kHoldsValues = kBlockM == 64 && kKeySums + kValueSums <= 96;
+constexpr int kHeldSteps = kHoldsValues ? kValueSteps : 0;
+
+struct Values {
+    uint32_t fragments[kHoldsValues ? kValueSteps : 1][4];
+};
 
 struct Products {
     Shared shared;
@@ -717,14 +731,29 @@ struct Products {
         }
     }
 
+    /* The warpgroup's rows of V, where registers hold them. */
+    __device__ void load_values(Values &values) const
+    {
+        const uint32_t row = warp_key() + lane() % 16;
+#pragma unroll
+        for (int step = 0; step < kHeldSteps; ++step) {
+            const uint32_t unit = step % 4 * 2 + lane() / 16;
+            ldmatrix_x4(values.fragments[step], shared.values() + step / 4 * kKeyChunkBytes + row * 128 + ((unit ^ row % 8) << 4));
+        }
+    }
+
     /* dP = V dO^T */
-    __device__ void multiply_outputs(float (&slopes)[kScores], uint32_t outputs) const
+    __device__ void multiply_outputs(float (&slopes)[kScores], const Values &values, uint32_t outputs) const
     {
         const uint64_t a = wgmma_descriptor_128b(shared.values() + number * (64 * 128), 16, 1024);
         const uint64_t b = wgmma_descriptor_128b(outputs, 16, 1024);
 #pragma unroll
         for (int step = 0; step < kValueSteps; ++step) {
-            wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+            if constexpr (kHoldsValues) {
+                wgmma_m64k16_rs<0>(slopes, values.fragments[step], b + along_columns<kBlockM>(step), step > 0);
+            } else {
+                wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+            }
         }
     }
 
@@ -1205,28 +1234,35 @@ __device__ inline float gelu_argument_slope(float square)
 
 // ---- templates/activation/packed_pair/fast_gelu.cuh
 /*
- * fast_gelu, and gelu_tanh too: with u = sqrt(2/pi) (x + 0.044715 x^3) and t = tanh(u), 2 f = x (1 + t) and 2 f' - 1 = t + x u' (1 - t^2). For a raw
- * score r and x = s r, the factors 1/2 and s leave the loop in bf16. 9 operations and 1 special function.
+ * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3). 9 operations and 1 special function.
+ */
+
+constexpr int kPairOperations = 9; // of fp32, for one score
+constexpr float kReach = 6.0f; // t is 1 there
+constexpr float kLinear = kGeluK0 * kReach;
+constexpr float kCubic = kGeluK1 * kReach * kReach * kReach;
+
+/* u and x u' for x = kReach y. Beyond 1 both go on as straight lines: a cube would overflow, and infinity times 0 is not 0. */
+__device__ inline void find_argument(float y, float &argument, float &rise)
+{
+    const float square = fma_rn_sat_f32(y, y, 0.0f);
+    argument = y * fma_rn_f32(kCubic, square, kLinear);
+    rise = y * fma_rn_f32(3.0f * kCubic, square, kLinear);
+}
+
+// ---- templates/activation/packed_pair/through_tanh.cuh
+/*
+ * Activations of the form f(x) = x/2 (1 + t), t = tanh(u(x)) with an odd polynomial u: f' = 1/2 (1 + t + x u' (1 - t^2)).
+ *
+ * A file that includes this one defines kReach and find_argument, which gives u and x u' of y = x / kReach. P is y (1 + t) and the slope 2 f' - 1; what is
+ * missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
  *
  * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
  * the exact functions.
  */
 
-/* t is 1 there, and stays it; without an end, scores whose cube overflows would give infinity times 0. */
-constexpr float kSquareOfEnd = 36.0f;
-
-/* Of raw scores, whatever the scale: scale 0 would have none, and the square of a far score would be infinity times 0. */
-constexpr float kLargestEnd = 1.7014118346046923e38f; // 2^127
-
-/* Scales beyond it give the same result, and their cube would overflow. */
-constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40
-
 struct PairConstants {
-    float linear;
-    float cubic;
-    float cubic_slope;
-    float end;             // of the square of a raw score
-    float half_scale;      // of P in fp16
+    float reach;           // of a raw score
     float inner;           // of dP
     float weight_epilogue; // of dV
     float slope_epilogue;  // of dQ and dK
@@ -1235,23 +1271,17 @@ struct PairConstants {
 __device__ inline PairConstants pair_constants(const gdpa_bwd_params &params)
 {
     const GradientFactors factors = gradient_factors(params);
-    const float size = min_nan_f32(max_nan_f32(params.scale, -kLargestFoldedScale), kLargestFoldedScale);
-    const float cubic = kGeluK1 * size * size * size;
-    const float half_scale = 0.5f * params.scale;
-    const float weight_epilogue = half_scale * params.out_scale;
-    const float end = min_nan_f32(kSquareOfEnd / (size * size), kLargestEnd);
-    return {kGeluK0 * size, cubic, 3.0f * cubic, end, half_scale, factors.inner, weight_epilogue, 0.5f * factors.outer};
+    return {params.scale / kReach, factors.inner, 0.5f * kReach * params.out_scale, 0.5f * factors.outer};
 }
 
 __device__ inline void value_and_slope(float score, const PairConstants &constants, float &value, float &slope)
 {
-    const float square = min_nan_f32(score * score, constants.end);
-    const float u = score * fma_rn_f32(constants.cubic, square, constants.linear);
-    const float t = tanh_approx_f32(u);
-    const float bend = fma_rn_f32(-t, t, 1.0f);
-    const float rise = score * fma_rn_f32(constants.cubic_slope, square, constants.linear);
-    value = fma_rn_f32(score, t, score);
-    slope = fma_rn_f32(rise, bend, t);
+    const float y = score * constants.reach;
+    float argument, rise;
+    find_argument(y, argument, rise);
+    const float t = tanh_approx_f32(argument);
+    value = fma_rn_f32(y, t, y);
+    slope = fma_rn_f32(rise, fma_rn_f32(-t, t, 1.0f), t);
 }
 
 __device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
@@ -1396,7 +1426,7 @@ struct Store : Products {
     }
 
     /* dK and dV of the tile. */
-    __device__ void store(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums], uint32_t work,
+    __device__ void store(const float (&key_sums)[kKeySums], const float (&value_sums)[kValueSums], uint32_t work,
                           const PairConstants &constants) const
     {
         const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
@@ -1514,329 +1544,6 @@ struct Mask : Store {
     __device__ static int32_t clamp_tile(int64_t tile, int32_t highest)
     {
         return static_cast<int32_t>(tile < highest ? tile : highest);
-    }
-};
-
-// ---- templates/ptx/fence.cuh
-/*
- * Order between ordinary accesses and those of the copy engine and the tensor cores (the async proxy). PTX ISA, "fence.proxy".
- */
-
-/* This thread's accesses to shared memory before it come before the async proxy's after it. */
-__device__ inline void fence_proxy_async_shared()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-// ---- templates/ptx/tma.cuh
-/*
- * Copies of boxes of a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor" (sm_90). One thread asks for all of it.
- *
- * Boxes, strides, swizzle and bounds are in the tensor map; elements outside the tensor become zeros, and count as bytes.
- */
-
-__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
-/* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
-__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
-                                                    int32_t c1, int32_t c2, int32_t c3)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
-                 "[%2];" ::"r"(shared),
-                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-                 : "memory");
-}
-
-// ---- templates/ring.cuh
-/*
- * A place in a ring of shared-memory slots, as the number of the uses before it: which slot, and in which of its alternating uses.
- * The parity of a slot's `full` barrier in a use is phase(); that of its `empty` barrier before the use is phase() ^ 1, which passes at once
- * the first time round.
- */
-
-template <int kSlots> struct RingPlace {
-    uint32_t uses = 0;
-
-    __device__ uint32_t slot() const
-    {
-        return uses % kSlots;
-    }
-
-    __device__ uint32_t phase() const
-    {
-        return uses / kSlots % 2;
-    }
-};
-
-// ---- templates/bwd_producer_sm90.cuh
-/*
- * The producer side of the Hopper backward kernel: one warp asks the copy engine for tiles; a second one repairs them. A third one finds the work
- * (bwd_scout_sm90.cuh).
- *
- * A tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' numbers, perhaps NaN, and 0 * NaN is
- * not 0. Such a tile completes another barrier first (raw); the repair warp zeroes the rows and passes it on. With zeros in all
- * four operands, pairs beyond the end of a sequence add exactly nothing, and need no mask.
- */
-
-/* All chunks of a tile, by one thread. */
-template <int kChunks, int kChunkBytes>
-__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
-                                int32_t batch)
-{
-    mbarrier_arrive_expect_tx(barrier, kChunks * kChunkBytes);
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
-    }
-}
-
-/* Whether a tile of kRows rows from `row` on holds rows in memory that are not of the sequence. */
-template <int kRows> __device__ inline bool reaches_beyond(int32_t row, int32_t length, bool others_follow)
-{
-    return others_follow && row > length - kRows;
-}
-
-/* Of keys; a tile without any, whose only work is to write zeros to dq, is not copied but zeroed. */
-__device__ inline bool keys_need_repair(const gdpa_bwd_params &params, int32_t first_key, int32_t length)
-{
-    return length == 0 || reaches_beyond<kBlockN>(first_key, length, params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
-}
-
-__device__ inline bool others_follow_queries(const gdpa_bwd_params &params)
-{
-    return params.cu_seqlens_q != nullptr || params.seqused_q != nullptr;
-}
-
-/* Whether a block has all keys of a sequence and writes its dQ. */
-__device__ inline bool writes_queries(const gdpa_bwd_params &params)
-{
-    return kSumsQueries && params.dq != nullptr && params.dq_sum == nullptr;
-}
-
-struct Producer {
-    Shared shared;
-    const gdpa_bwd_sm90_params *params;
-    uint32_t tile = 0; // of keys, counted
-    RingPlace<kQueryStages> query_place;
-    RingPlace<kOutputStages> output_place;
-
-    /* By one thread: K or V of the tile, once its readers are done with the one before. */
-    template <int kChunks>
-    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers) const
-    {
-        const uint32_t work = shared.work(tile);
-        mbarrier_wait_parity(barriers.empty, tile % 2 ^ 1);
-        const int32_t row = read_word(work + kWorkFirstKey);
-        const int32_t length = read_word(work + kWorkLengthK);
-        const bool raw = keys_need_repair(params->common, row, length);
-        if (length == 0) {
-            mbarrier_arrive(barriers.raw);
-            return;
-        }
-        load_box<kChunks, kKeyChunkBytes>(to, map, raw ? barriers.raw : barriers.full, read_word(work + kWorkRowK) + row,
-                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
-    }
-
-    /* By one thread: where the dQ of a step goes. */
-    __device__ void write_note(int32_t head, int32_t query_tile) const
-    {
-        const gdpa_bwd_params &common = params->common;
-        const uint32_t work = shared.work(tile);
-        const int64_t batch = read_word(work + kWorkBatchQ);
-        const int64_t row = static_cast<int64_t>(read_word(work + kWorkRowQ)) + query_tile * kBlockM;
-        int64_t offset = batch * common.dq_stride_batch + row * common.dq_stride_row + head * common.dq_stride_head;
-        if (common.dq_sum != nullptr) {
-            const int64_t block = ld_shared_b64(work + kWorkSumBlock) + query_tile * (kBlockM / 16);
-            offset = (block * common.heads_q + head) * (16 * kSumColumns);
-        }
-        const uint32_t note = shared.note(query_place.uses);
-        st_shared_b64(note + kNoteOffset, offset);
-        write_word(note + kNoteValidRows, read_word(work + kWorkLengthQ) - query_tile * kBlockM);
-    }
-
-    /* By one thread: the query tile of a step. */
-    template <int kChunks>
-    __device__ void load_step(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers, int32_t head,
-                              int32_t query_tile) const
-    {
-        const uint32_t work = shared.work(tile);
-        const int32_t row = query_tile * kBlockM;
-        const bool raw =
-            reaches_beyond<kBlockM>(row, read_word(work + kWorkLengthQ), others_follow_queries(params->common));
-        load_box<kChunks, kQueryChunkBytes>(to, map, raw ? barriers.raw : barriers.full,
-                                            read_word(work + kWorkRowQ) + row, head, read_word(work + kWorkBatchQ));
-    }
-
-    __device__ void load_queries(int32_t head, int32_t query_tile)
-    {
-        const TileBarriers barriers = shared.of_queries(query_place.slot());
-        mbarrier_wait_parity(barriers.empty, query_place.phase() ^ 1);
-        write_note(head, query_tile);
-        load_step<kDepthChunks>(shared.queries(query_place.slot()), &params->q_map,
-                                barriers, head, query_tile);
-        ++query_place.uses;
-    }
-
-    __device__ void load_outputs(int32_t head, int32_t query_tile)
-    {
-        const TileBarriers barriers = shared.of_outputs(output_place.slot());
-        mbarrier_wait_parity(barriers.empty, output_place.phase() ^ 1);
-        load_step<kValueChunks>(shared.outputs(output_place.slot()), &params->dout_map, barriers, head, query_tile);
-        ++output_place.uses;
-    }
-
-    __device__ void load_keys_and_values() const
-    {
-        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys());
-        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values());
-    }
-
-    /* By one thread. The first queries do not wait for the key tile before: they load while it is stored. */
-    __device__ void load(const QueryTiles &queries)
-    {
-        const int32_t first_head = read_word(shared.work(tile) + kWorkHeadK) * params->common.heads_per_group;
-        const int32_t end_head = first_head + params->common.heads_per_group;
-        if (queries.count() == 0) { // the phases of the slots go on
-            load_keys_and_values();
-            return;
-        }
-        for (int32_t head = first_head; head < end_head; ++head) {
-            int32_t query_tile = queries.start;
-            for (int32_t i = 0; i < queries.count(); ++i, query_tile = queries.next(query_tile)) {
-                load_queries(head, query_tile);
-                if (i == 0 && head == first_head) {
-                    load_keys_and_values();
-                }
-                load_outputs(head, query_tile);
-            }
-        }
-    }
-
-    /* The scout's message to where all read it. By the whole warp. */
-    __device__ void pass_on() const
-    {
-        mbarrier_wait_parity(shared.found_full(), tile % 2);
-        const bool is_last = read_uniform_word(shared.found() + kWorkValidKeys) < 0; // no other word was written
-        const int place = static_cast<int>(tid_x()) * 4;
-        if (is_last ? place == kWorkValidKeys : place < kWorkWords * 4) {
-            st_shared_b32(shared.work(tile) + place, ld_shared_b32(shared.found() + place));
-        }
-        bar_warp_sync();
-        if (tid_x() == 0) {
-            mbarrier_arrive(shared.found_empty());
-            mbarrier_arrive(shared.work_full(tile));
-        }
-    }
-
-    __device__ void run()
-    {
-        while (true) {
-            pass_on();
-            const uint32_t work = shared.work(tile);
-            if (read_uniform_word(work + kWorkValidKeys) < 0) {
-                return;
-            }
-            const QueryTiles queries = query_tiles(work);
-            if (tid_x() == 0) {
-                load(queries);
-            }
-            bar_warp_sync();
-            ++tile;
-        }
-    }
-};
-
-// ---- templates/bwd_repair_sm90.cuh
-/*
- * The warp of the Hopper backward that zeroes the rows of tiles which are not of the sequence, before the consumers see them.
- */
-
-/* Follows the messages like a consumer. Called by one whole warp. */
-struct Repairer {
-    Shared shared;
-    const gdpa_bwd_params *params;
-    uint32_t tile = 0;
-    uint32_t steps = 0;        // before the tile
-    uint32_t key_phase = 0;    // of the barriers `raw`
-    uint32_t query_phases = 0; // one bit a slot
-    uint32_t output_phases = 0;
-
-    template <int kRows, int kChunks> __device__ void zero_rows(uint32_t place, int32_t first_row) const
-    {
-        const uint32_t lane = tid_x() % 32;
-        const uint32_t zeros[4] = {0, 0, 0, 0};
-        for (uint32_t chunk = 0; chunk < kChunks; ++chunk) {
-            const uint32_t begin = place + chunk * (kRows * 128);
-            for (uint32_t offset = first_row * 128 + lane * 16; offset < kRows * 128; offset += 32 * 16) {
-                st_shared_v4_b32(begin + offset, zeros); // whole rows: their swizzle does not matter
-            }
-        }
-        fence_proxy_async_shared();
-    }
-
-    template <int kRows, int kChunks>
-    __device__ void repair(uint32_t place, const TileBarriers &barriers, uint32_t phase, int32_t first_row) const
-    {
-        mbarrier_wait_parity(barriers.raw, phase);
-        zero_rows<kRows, kChunks>(place, first_row);
-        bar_warp_sync();
-        if (tid_x() % 32 == 0) {
-            mbarrier_arrive(barriers.full);
-        }
-    }
-
-    __device__ void repair_keys(uint32_t work)
-    {
-        const int32_t first_key = read_uniform_word(work + kWorkFirstKey);
-        if (keys_need_repair(*params, first_key, read_uniform_word(work + kWorkLengthK))) {
-            const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
-            repair<kBlockN, kDepthChunks>(shared.keys(), shared.of_keys(), key_phase, valid_keys);
-            repair<kBlockN, kValueChunks>(shared.values(), shared.of_values(), key_phase, valid_keys);
-            key_phase ^= 1;
-        }
-    }
-
-    /* Of each head only the last query tile can reach beyond the sequence. */
-    __device__ void repair_queries(uint32_t work)
-    {
-        const QueryTiles queries = query_tiles(work);
-        const int32_t row = (queries.end - 1) * kBlockM;
-        const int32_t length_q = read_uniform_word(work + kWorkLengthQ);
-        const bool raw = reaches_beyond<kBlockM>(row, length_q, others_follow_queries(*params));
-        for (int32_t head = 0; head < params->heads_per_group && queries.count() > 0; ++head) {
-            const uint32_t step = steps + static_cast<uint32_t>(queries.end - 1 - queries.start);
-            if (raw) {
-                const uint32_t query_slot = step % kQueryStages;
-                repair<kBlockM, kDepthChunks>(shared.queries(query_slot), shared.of_queries(query_slot),
-                                              query_phases >> query_slot & 1, length_q - row);
-                query_phases ^= 1u << query_slot;
-                const uint32_t output_slot = step % kOutputStages;
-                repair<kBlockM, kValueChunks>(shared.outputs(output_slot), shared.of_outputs(output_slot),
-                                              output_phases >> output_slot & 1, length_q - row);
-                output_phases ^= 1u << output_slot;
-            }
-            steps += static_cast<uint32_t>(queries.count());
-        }
-    }
-
-    __device__ void run()
-    {
-        while (true) {
-            mbarrier_wait_parity(shared.work_full(tile), tile / 2 % 2);
-            const uint32_t work = shared.work(tile);
-            if (read_uniform_word(work + kWorkValidKeys) < 0) {
-                return;
-            }
-            repair_keys(work);
-            repair_queries(work);
-            // The message may be there before the tile before is done with, whose phase this arrival must not count for.
-            mbarrier_wait_parity(shared.of_values().empty, tile % 2 ^ 1);
-            mbarrier_arrive(shared.of_values().empty);
-            ++tile;
-        }
     }
 };
 
@@ -2009,24 +1716,58 @@ __device__ inline uint32_t hide_next_key(uint32_t packed, int32_t distance)
     return packed & (low | high);
 }
 
-// ---- templates/order_params.h
+// ---- templates/ptx/fence.cuh
 /*
- * The order in which the blocks of the Hopper backward take key tiles (templates/bwd_scout_sm90.cuh), as the host says it; shared by host C and
- * generated CUDA like templates/params.h.
+ * Order between ordinary accesses and those of the copy engine and the tensor cores (the async proxy). PTX ISA, "fence.proxy".
  */
 
-struct gdpa_bwd_order {
-    uint32_t *counter; /* of the numbers that are claimed, and others behind it, zeros at the start; null: each block has numbers of its own */
-    float *records;    /* sums of tiles that several blocks have */
-    int64_t num_numbers;
-    int64_t first_shared; /* tiles from this one on have `pieces` numbers each, the others one */
-    int32_t pieces;
-    int32_t turns; /* (sequence, kv head) pairs whose tiles take turns; direct mapping only */
-};
+/* This thread's accesses to shared memory before it come before the async proxy's after it. */
+__device__ inline void fence_proxy_async_shared()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
-struct gdpa_bwd_sm90_main_params {
-    struct gdpa_bwd_sm90_params tiles;
-    struct gdpa_bwd_order order;
+// ---- templates/ptx/tma.cuh
+/*
+ * Copies of boxes of a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor" (sm_90). One thread asks for all of it.
+ *
+ * Boxes, strides, swizzle and bounds are in the tensor map; elements outside the tensor become zeros, and count as bytes.
+ */
+
+__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
+__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
+                                                    int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+                 "[%2];" ::"r"(shared),
+                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+                 : "memory");
+}
+
+// ---- templates/ring.cuh
+/*
+ * A place in a ring of shared-memory slots, as the number of the uses before it: which slot, and in which of its alternating uses.
+ * The parity of a slot's `full` barrier in a use is phase(); that of its `empty` barrier before the use is phase() ^ 1, which passes at once
+ * the first time round.
+ */
+
+template <int kSlots> struct RingPlace {
+    uint32_t uses = 0;
+
+    __device__ uint32_t slot() const
+    {
+        return uses % kSlots;
+    }
+
+    __device__ uint32_t phase() const
+    {
+        return uses / kSlots % 2;
+    }
 };
 
 // ---- templates/sequence.cuh
@@ -2061,125 +1802,309 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
     return {first, static_cast<int32_t>(length)};
 }
 
-// ---- templates/bwd_scout_sm90.cuh
+// ---- templates/bwd_producer_sm90.cuh
 /*
- * The warp of the Hopper backward that finds work: a key tile ahead of the producer, to which it leaves a message.
+ * The producer side of the Hopper backward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs them.
  *
- * Where there is a counter in the workspace, numbers are claimed from it when they are needed, so that blocks with little work take more of them.
- * Else block b takes b, b + grid, ... Numbers are those of tiles; but where all tiles cost the same, and the last round has some for few blocks
- * only, each of these has a number for each of several pieces, which are some of the queries, and blocks share it (Store::collect).
+ * A tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' numbers, perhaps NaN, and 0 * NaN is
+ * not 0. Such a tile completes another barrier first (raw); the repair warp zeroes the rows and passes it on. With zeros in all
+ * four operands, pairs beyond the end of a sequence add exactly nothing, and need no mask.
  */
 
-/* Called by one whole warp. */
-struct Scout {
-    Shared shared;
-    const gdpa_bwd_params *params;
-    const gdpa_bwd_order *order;
-    uint32_t found = 0; // messages, counted
+/* All chunks of a tile, by one thread. */
+template <int kChunks, int kChunkBytes>
+__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
+                                int32_t batch)
+{
+    mbarrier_arrive_expect_tx(barrier, kChunks * kChunkBytes);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
+    }
+}
 
-    /* The query tiles that a key tile has to meet. */
-    __device__ QueryTiles find_queries(int32_t first_key, int32_t valid_keys, int32_t length_q, int32_t length_k) const
+/* Whether a tile of kRows rows from `row` on holds rows in memory that are not of the sequence. */
+template <int kRows> __device__ inline bool reaches_beyond(int32_t row, int32_t length, bool others_follow)
+{
+    return others_follow && row > length - kRows;
+}
+
+/* Of keys; a tile without any, whose only work is to write zeros to dq, is not copied but zeroed. */
+__device__ inline bool keys_need_repair(const gdpa_bwd_params &params, int32_t first_key, int32_t length)
+{
+    return length == 0 || reaches_beyond<kBlockN>(first_key, length, params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
+}
+
+__device__ inline bool others_follow_queries(const gdpa_bwd_params &params)
+{
+    return params.cu_seqlens_q != nullptr || params.seqused_q != nullptr;
+}
+
+/* Whether a block has all keys of a sequence and writes its dQ. */
+__device__ inline bool writes_queries(const gdpa_bwd_params &params)
+{
+    return kSumsQueries && params.dq != nullptr && params.dq_sum == nullptr;
+}
+
+struct Producer {
+    Shared shared;
+    const gdpa_bwd_sm90_params *params;
+    uint32_t tile = 0; // of keys, counted
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kOutputStages> output_place;
+
+    /* Writes the message of a key tile. False: there is no such tile. Called by the whole warp. */
+    __device__ bool assign(int64_t number, QueryTiles &queries) const
     {
-        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, length_q, length_k);
-        if (writes_queries(*params)) { // rows that see no key get their zeros here, too
-            range = {0, length_q};
+        const gdpa_bwd_params &common = params->common;
+        const GradientTile place = find_key_tile(common, number);
+        if (place.batch < 0) {
+            return false;
         }
-        QueryTiles queries;
+        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        const bool direct = writes_queries(common);
+        if (place.first_row >= k.length && !direct) {
+            return false;
+        }
+        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
+        const int32_t first_key = static_cast<int32_t>(place.first_row);
+        const int32_t keys_left = k.length - first_key;
+        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
+        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, q.length, k.length);
+        if (direct) { // rows that see no key get their zeros here, too
+            range = {0, q.length};
+        }
         queries.first = range.begin / kBlockM;
         queries.end = (range.end + kBlockM - 1) / kBlockM;
         queries.start = queries.first;
         if (queries.count() > 0) {
-            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM %
-                                                  static_cast<uint32_t>(queries.count()));
+            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM % static_cast<uint32_t>(queries.count()));
         }
-        return queries;
-    }
-
-    /* By one thread: the message of a key tile. */
-    __device__ void write_message(const GradientTile &place, const Sequence &q, const Sequence &k) const
-    {
-        const gdpa_bwd_params &common = *params;
-        const uint32_t work = shared.found();
-        const int32_t first_key = static_cast<int32_t>(place.first_row);
-        const int32_t keys_left = k.length - first_key;
-        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
-        const int64_t key_row = k.first_row + first_key;
-        st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
-                                               place.head * common.dk_stride_head);
-        st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
-                                               place.head * common.dv_stride_head);
-        st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
-        write_word(work + kWorkFirstKey, first_key);
-        write_word(work + kWorkValidKeys, valid_keys);
-        write_word(work + kWorkLengthQ, q.length);
-        write_word(work + kWorkLengthK, k.length);
-        const QueryTiles queries = find_queries(first_key, valid_keys, q.length, k.length);
-        write_word(work + kWorkFirstTile, queries.first);
-        write_word(work + kWorkEndTile, queries.end);
-        write_word(work + kWorkStartTile, queries.start);
-        write_word(work + kWorkHeadK, place.head);
-        write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
-        write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
-        write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
-        write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
-    }
-
-    /* The message is complete. By the whole warp. */
-    __device__ void announce()
-    {
-        bar_warp_sync();
-        if (lane() == 0) {
-            mbarrier_arrive(shared.found_full());
+        if (tid_x() == 0) {
+            const uint32_t work = shared.work(tile);
+            const int64_t key_row = k.first_row + first_key;
+            st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
+                                                   place.head * common.dk_stride_head);
+            st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
+                                                   place.head * common.dv_stride_head);
+            st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
+            write_word(work + kWorkFirstKey, first_key);
+            write_word(work + kWorkValidKeys, valid_keys);
+            write_word(work + kWorkLengthQ, q.length);
+            write_word(work + kWorkLengthK, k.length);
+            write_word(work + kWorkFirstTile, queries.first);
+            write_word(work + kWorkEndTile, queries.end);
+            write_word(work + kWorkStartTile, queries.start);
+            write_word(work + kWorkHeadK, place.head);
+            write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
+            write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
+            write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
+            write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
         }
-        ++found;
+        return true;
     }
 
-    /* The tile that a number stands for. */
-    __device__ GradientTile find(int64_t number) const
+    /* By one thread: K or V of the tile, once its readers are done with the one before. */
+    template <int kChunks>
+    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers) const
     {
-        const gdpa_bwd_params &common = *params;
-        return find_key_tile(common, number);
-    }
-
-    /* Finds out what a number stands for. */
-    __device__ void visit(int64_t number)
-    {
-        const gdpa_bwd_params &common = *params;
-        const GradientTile place = find(number);
-        if (place.batch < 0) {
+        const uint32_t work = shared.work(tile);
+        mbarrier_wait_parity(barriers.empty, tile % 2 ^ 1);
+        const int32_t row = read_word(work + kWorkFirstKey);
+        const int32_t length = read_word(work + kWorkLengthK);
+        const bool raw = keys_need_repair(params->common, row, length);
+        if (length == 0) {
+            mbarrier_arrive(barriers.raw);
             return;
         }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
-        if (place.first_row >= k.length && !writes_queries(common)) {
-            return;
-        }
-        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
-        if (lane() == 0) {
-            write_message(place, q, k);
-        }
-        announce();
+        load_box<kChunks, kKeyChunkBytes>(to, map, raw ? barriers.raw : barriers.full, read_word(work + kWorkRowK) + row,
+                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
     }
 
-    __device__ static uint32_t lane()
+    /* By one thread: where the dQ of a step goes. */
+    __device__ void write_note(int32_t head, int32_t query_tile) const
     {
-        return tid_x() % 32;
+        const gdpa_bwd_params &common = params->common;
+        const uint32_t work = shared.work(tile);
+        const int64_t batch = read_word(work + kWorkBatchQ);
+        const int64_t row = static_cast<int64_t>(read_word(work + kWorkRowQ)) + query_tile * kBlockM;
+        int64_t offset = batch * common.dq_stride_batch + row * common.dq_stride_row + head * common.dq_stride_head;
+        if (common.dq_sum != nullptr) {
+            const int64_t block = ld_shared_b64(work + kWorkSumBlock) + query_tile * (kBlockM / 16);
+            offset = (block * common.heads_q + head) * (16 * kSumColumns);
+        }
+        const uint32_t note = shared.note(query_place.uses);
+        st_shared_b64(note + kNoteOffset, offset);
+        write_word(note + kNoteValidRows, read_word(work + kWorkLengthQ) - query_tile * kBlockM);
+    }
+
+    /* By one thread: the query tile of a step. */
+    template <int kChunks>
+    __device__ void load_step(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers, int32_t head,
+                              int32_t query_tile) const
+    {
+        const uint32_t work = shared.work(tile);
+        const int32_t row = query_tile * kBlockM;
+        const bool raw =
+            reaches_beyond<kBlockM>(row, read_word(work + kWorkLengthQ), others_follow_queries(params->common));
+        load_box<kChunks, kQueryChunkBytes>(to, map, raw ? barriers.raw : barriers.full,
+                                            read_word(work + kWorkRowQ) + row, head, read_word(work + kWorkBatchQ));
+    }
+
+    __device__ void load_queries(int32_t head, int32_t query_tile)
+    {
+        const TileBarriers barriers = shared.of_queries(query_place.slot());
+        mbarrier_wait_parity(barriers.empty, query_place.phase() ^ 1);
+        write_note(head, query_tile);
+        load_step<kDepthChunks>(shared.queries(query_place.slot()), &params->q_map,
+                                barriers, head, query_tile);
+        ++query_place.uses;
+    }
+
+    __device__ void load_outputs(int32_t head, int32_t query_tile)
+    {
+        const TileBarriers barriers = shared.of_outputs(output_place.slot());
+        mbarrier_wait_parity(barriers.empty, output_place.phase() ^ 1);
+        load_step<kValueChunks>(shared.outputs(output_place.slot()), &params->dout_map, barriers, head, query_tile);
+        ++output_place.uses;
+    }
+
+    __device__ void load_keys_and_values() const
+    {
+        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys());
+        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values());
+    }
+
+    /* By one thread. The first queries do not wait for the key tile before: they load while it is stored. */
+    __device__ void load(const QueryTiles &queries)
+    {
+        const int32_t first_head = read_word(shared.work(tile) + kWorkHeadK) * params->common.heads_per_group;
+        const int32_t end_head = first_head + params->common.heads_per_group;
+        if (queries.count() == 0) { // the phases of the slots go on
+            load_keys_and_values();
+            return;
+        }
+        for (int32_t head = first_head; head < end_head; ++head) {
+            int32_t query_tile = queries.start;
+            for (int32_t i = 0; i < queries.count(); ++i, query_tile = queries.next(query_tile)) {
+                load_queries(head, query_tile);
+                if (i == 0 && head == first_head) {
+                    load_keys_and_values();
+                }
+                load_outputs(head, query_tile);
+            }
+        }
     }
 
     __device__ void run()
     {
-        int64_t number = ctaid_x();
-        while (true) {
-            mbarrier_wait_parity(shared.found_empty(), found % 2 ^ 1); // no tile is claimed before it is asked for
-            if (number >= order->num_numbers) {
-                break;
+        for (int64_t number = ctaid_x(); number < params->common.num_tiles; number += nctaid_x()) {
+            QueryTiles queries;
+            if (!assign(number, queries)) {
+                continue;
             }
-            visit(number);
-            number += nctaid_x();
+            if (tid_x() == 0) {
+                mbarrier_arrive(shared.work_full(tile));
+                load(queries);
+            }
+            bar_warp_sync();
+            ++tile;
         }
-        if (lane() == 0) {
-            write_word(shared.found() + kWorkValidKeys, -1);
+        if (tid_x() == 0) { // there is no more
+            write_word(shared.work(tile) + kWorkValidKeys, -1);
+            mbarrier_arrive(shared.work_full(tile));
         }
-        announce();
+    }
+};
+
+// ---- templates/bwd_repair_sm90.cuh
+/*
+ * The warp of the Hopper backward that zeroes the rows of tiles which are not of the sequence, before the consumers see them.
+ */
+
+/* Follows the messages like a consumer. Called by one whole warp. */
+struct Repairer {
+    Shared shared;
+    const gdpa_bwd_params *params;
+    uint32_t tile = 0;
+    uint32_t steps = 0;        // before the tile
+    uint32_t key_phase = 0;    // of the barriers `raw`
+    uint32_t query_phases = 0; // one bit a slot
+    uint32_t output_phases = 0;
+
+    template <int kRows, int kChunks> __device__ void zero_rows(uint32_t place, int32_t first_row) const
+    {
+        const uint32_t lane = tid_x() % 32;
+        const uint32_t zeros[4] = {0, 0, 0, 0};
+        for (uint32_t chunk = 0; chunk < kChunks; ++chunk) {
+            const uint32_t begin = place + chunk * (kRows * 128);
+            for (uint32_t offset = first_row * 128 + lane * 16; offset < kRows * 128; offset += 32 * 16) {
+                st_shared_v4_b32(begin + offset, zeros); // whole rows: their swizzle does not matter
+            }
+        }
+        fence_proxy_async_shared();
+    }
+
+    template <int kRows, int kChunks>
+    __device__ void repair(uint32_t place, const TileBarriers &barriers, uint32_t phase, int32_t first_row) const
+    {
+        mbarrier_wait_parity(barriers.raw, phase);
+        zero_rows<kRows, kChunks>(place, first_row);
+        bar_warp_sync();
+        if (tid_x() % 32 == 0) {
+            mbarrier_arrive(barriers.full);
+        }
+    }
+
+    __device__ void repair_keys(uint32_t work)
+    {
+        const int32_t first_key = read_uniform_word(work + kWorkFirstKey);
+        if (keys_need_repair(*params, first_key, read_uniform_word(work + kWorkLengthK))) {
+            const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
+            repair<kBlockN, kDepthChunks>(shared.keys(), shared.of_keys(), key_phase, valid_keys);
+            repair<kBlockN, kValueChunks>(shared.values(), shared.of_values(), key_phase, valid_keys);
+            key_phase ^= 1;
+        }
+    }
+
+    /* Of each head only the last query tile can reach beyond the sequence. */
+    __device__ void repair_queries(uint32_t work)
+    {
+        const QueryTiles queries = query_tiles(work);
+        const int32_t row = (queries.end - 1) * kBlockM;
+        const int32_t length_q = read_uniform_word(work + kWorkLengthQ);
+        const bool raw = reaches_beyond<kBlockM>(row, length_q, others_follow_queries(*params));
+        for (int32_t head = 0; head < params->heads_per_group && queries.count() > 0; ++head) {
+            const uint32_t step = steps + static_cast<uint32_t>(queries.end - 1 - queries.start);
+            if (raw) {
+                const uint32_t query_slot = step % kQueryStages;
+                repair<kBlockM, kDepthChunks>(shared.queries(query_slot), shared.of_queries(query_slot),
+                                              query_phases >> query_slot & 1, length_q - row);
+                query_phases ^= 1u << query_slot;
+                const uint32_t output_slot = step % kOutputStages;
+                repair<kBlockM, kValueChunks>(shared.outputs(output_slot), shared.of_outputs(output_slot),
+                                              output_phases >> output_slot & 1, length_q - row);
+                output_phases ^= 1u << output_slot;
+            }
+            steps += static_cast<uint32_t>(queries.count());
+        }
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            mbarrier_wait_parity(shared.work_full(tile), tile / 2 % 2);
+            const uint32_t work = shared.work(tile);
+            if (read_uniform_word(work + kWorkValidKeys) < 0) {
+                return;
+            }
+            repair_keys(work);
+            repair_queries(work);
+            // The message may be there before the tile before is done with, whose phase this arrival must not count for.
+            mbarrier_wait_parity(shared.of_values().empty, tile % 2 ^ 1);
+            mbarrier_arrive(shared.of_values().empty);
+            ++tile;
+        }
     }
 };
 
@@ -2235,7 +2160,7 @@ template <int kRegisters> __device__ inline void setmaxnreg_dec()
  * dK and dV it holds in registers. Scores are transposed, keys by queries, so that P and dS come out of the accumulators as the left
  * operands of dV and dK:
  *
- *     step i    S = K Q^T           dK += dS Q of step i - 1       dQ = dS^T K of step i - 2
+ *     step i    S = K Q^T           dQ = dS^T K of step i - 2      dK += dS Q of step i - 1
  *               P = f(S)
  *               dP = V dO^T         dV += P dO
  *               dS = f'(S) dP       to shared memory, for the other consumer
@@ -2243,6 +2168,14 @@ template <int kRegisters> __device__ inline void setmaxnreg_dec()
  * dQ needs the dS of both consumers; each makes one half of its columns. Two steps behind, it never waits for the other one, and the products of
  * a step always have others beside them while its elements are worked on (docs/kernels.md).
  */
+
+/*
+ * Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is: only what is cheap wants dP that early.
+ * Where an activation is dear, or a step has 128 queries, the reductions of dQ need all of them to be spread between.
+ */
+constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
+constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
+constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
 
 struct Consumer : Mask {
     uint32_t tile = 0; // of keys, counted
@@ -2288,10 +2221,57 @@ struct Consumer : Mask {
         }
     }
 
-    /* dS of the other warpgroup in a step; the own one is there. */
+    /* dS of both warpgroups in a step: this one's threads meet here, long after they wrote it. */
     __device__ void wait_for_scores(uint32_t step) const
     {
         bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
+    }
+
+    /* Asks for S, dQ of two steps before and dK of the one before, a group each. */
+    template <int kBehind>
+    __device__ void multiply_first(float (&scores)[kScores], float (&query_sums)[kQuerySums], float (&key_sums)[kKeySums],
+                                   const uint32_t (&score_gradients)[kQuerySteps][4]) const
+    {
+        const RingPlace<kQueryStages> place = {now};
+        const RingPlace<kQueryStages> place_before = {now - 1};
+        mbarrier_wait_parity(shared.of_queries(place.slot()).full, place.phase());
+        wgmma_fence();
+        multiply_scores(scores, shared.queries(place.slot()));
+        wgmma_commit_group();
+        if (kBehind == 2 && kSumsQueries) {
+            wait_for_scores(now - 2);
+            wgmma_fence();
+            multiply_keys(query_sums, shared.scores(now - 2));
+            wgmma_commit_group();
+        }
+        if (kBehind > 0) {
+            add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
+            wgmma_commit_group();
+        }
+    }
+
+    /* dQ of two steps before has been made. */
+    __device__ void receive_queries(float (&query_sums)[kQuerySums], const PairConstants &constants) const
+    {
+        tie(query_sums);
+        if (kScoreSlots == 3) {
+            bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
+        }
+        if (writes_queries(*params)) {
+            write_queries(query_sums, now - 2, constants.slope_epilogue);
+        }
+    }
+
+    /* dS to where both warpgroups read it two steps later. */
+    template <int kBehind>
+    __device__ void pass_scores(const uint32_t (&score_gradients)[kQuerySteps][4], int32_t number_in_tile) const
+    {
+        if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
+            bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+        }
+        stage_scores(score_gradients, shared.scores(now));
+        fence_proxy_async_shared();
+        bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
     }
 
     /*
@@ -2301,70 +2281,76 @@ struct Consumer : Mask {
      */
     template <int kBehind, bool kHides>
     __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
-                         uint32_t (&score_gradients)[kQuerySteps][4], uint32_t work, int32_t number_in_tile,
-                         int32_t query_tile, const PairConstants &constants)
+                         uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
+                         int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
     {
+        constexpr bool kAddsQueries = kBehind == 2 && kSumsQueries;
         float scores[kScores];
         float query_sums[kQuerySums];
-        const RingPlace<kQueryStages> query_place = {now};
-        const RingPlace<kQueryStages> place_before = {now - 1};
         const RingPlace<kOutputStages> output_place = {now};
         const uint32_t outputs = shared.outputs(output_place.slot());
-        mbarrier_wait_parity(shared.of_queries(query_place.slot()).full, query_place.phase());
-        if (kBehind == 2 && kSumsQueries) {
-            wait_for_scores(now - 2);
-        }
-        wgmma_fence();
-        if (kBehind == 2 && kSumsQueries) {
-            multiply_keys(query_sums, shared.scores(now - 2));
-            wgmma_commit_group();
-        }
-        multiply_scores(scores, shared.queries(query_place.slot()));
-        wgmma_commit_group();
-        if (kBehind > 0) {
-            add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
-            wgmma_commit_group();
-        }
-        if (kBehind == 2 && kSumsQueries) {
-            wgmma_wait_group<2>();
-            tie(query_sums);
-            if (kScoreSlots == 3) {
-                bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
-            }
-            if (writes_queries(*params)) {
-                write_queries(query_sums, now - 2, constants.slope_epilogue);
-            }
-        }
+        multiply_first<kBehind>(scores, query_sums, key_sums, score_gradients);
         SumTarget target = {};
-        if (kBehind == 2 && kSumsQueries) {
+        if (kAddsQueries) {
             target = find_sums(now - 2);
         }
-        wgmma_wait_group<kBehind == 0 ? 0 : 1>();
-        tie(scores);
         uint32_t weights[kQuerySteps][4];
         uint32_t slopes[kQuerySteps][4];
+        if (kBefore > 0) {
+            wgmma_wait_group<(kAddsQueries ? 1 : 0) + (kBehind > 0 ? 1 : 0)>();
+            tie(scores);
+        }
 #pragma unroll
-        for (int i = 0; i < kQuerySteps; ++i) {
+        for (int i = 0; i < kBefore; ++i) {
             activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+        wgmma_wait_group<(kBehind > 0 ? 1 : 0)>();
+        tie(scores);
+        if (kAddsQueries) {
+            receive_queries(query_sums, constants);
+        }
+        constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
+        constexpr int kBeside = kQuerySteps - kBefore - kUnder;
+        constexpr int kBlocksEach = (kShareBlocks + kBeside - 1) / kBeside;
+#pragma unroll
+        for (int i = 0; i < kBeside; ++i) {
+            activate(weights[kBefore + i], slopes[kBefore + i], scores, kBefore + i, constants);
             // Reductions between the activations: a burst of them would wait for its way out of the SM.
-            if (kBehind == 2 && kSumsQueries && i < kShareColumns / 16) {
-                add_columns(query_sums, target, i);
+#pragma unroll
+            for (int block = i * kBlocksEach; kAddsQueries && block < (i + 1) * kBlocksEach && block < kShareBlocks; ++block) {
+                add_columns(query_sums, target, block);
             }
         }
         if (kHides) {
             hide(weights, work, query_tile);
         }
-        mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        if (!kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
         float gradients[kScores];
         wgmma_fence();
-        multiply_outputs(gradients, outputs);
+        multiply_outputs(gradients, values, outputs);
         wgmma_commit_group();
+        if (kUnder > 0) { // they are there; but ptxas moves no activation up across a loop
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+#pragma unroll
+        for (int i = kQuerySteps - kUnder; i < kQuerySteps; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kUnder > 0) { // P has changed since
+            wgmma_fence();
+        }
         add_products(value_sums, weights, outputs, kBehind > 0);
         wgmma_commit_group();
         wgmma_wait_group<1>();
         tie(gradients);
         if (kBehind > 0) {
             tie(key_sums);
+            const RingPlace<kQueryStages> place_before = {now - 1};
             release_tile(shared.of_queries(place_before.slot()).empty);
         }
         apply_slopes(score_gradients, slopes, gradients, constants);
@@ -2372,13 +2358,7 @@ struct Consumer : Mask {
             hide(score_gradients, work, query_tile);
         }
         if (kSumsQueries) {
-            if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
-                bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
-            }
-            stage_scores(score_gradients, shared.scores(now));
-            fence_proxy_async_shared();
-            bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
-            bar_sync(own_barrier(), kWarpgroupThreads);
+            pass_scores<kBehind>(score_gradients, number_in_tile);
         }
         wgmma_wait_group<0>();
         tie(value_sums);
@@ -2413,7 +2393,7 @@ struct Consumer : Mask {
             }
             const SumTarget target = find_sums(step);
 #pragma unroll
-            for (int block = 0; block < kShareColumns / 16; ++block) {
+            for (int block = 0; block < kShareBlocks; ++block) {
                 add_columns(query_sums, target, block);
             }
         }
@@ -2427,24 +2407,26 @@ struct Consumer : Mask {
         uint32_t score_gradients[kQuerySteps][4];
         mbarrier_wait_parity(shared.of_keys().full, tile % 2);
         mbarrier_wait_parity(shared.of_values().full, tile % 2);
+        Values values;
+        load_values(values);
         if (steps > 0) {
             const QueryTiles tiles = query_tiles(work);
             int32_t query_tile = tiles.start;
             int32_t plain_first, plain_end;
             find_plain_tiles(work, plain_first, plain_end);
             constexpr bool kMayHide = true; // the first two do not ask: a mask that hides nothing does no harm
-            step<0, kMayHide>(key_sums, value_sums, score_gradients, work, 0, query_tile, constants);
+            step<0, kMayHide>(key_sums, value_sums, score_gradients, values, work, 0, query_tile, constants);
             if (steps > 1) {
                 query_tile = tiles.next(query_tile);
-                step<1, kMayHide>(key_sums, value_sums, score_gradients, work, 1, query_tile, constants);
+                step<1, kMayHide>(key_sums, value_sums, score_gradients, values, work, 1, query_tile, constants);
             }
             for (int32_t i = 2; i < steps; ++i) {
                 query_tile = tiles.next(query_tile);
                 if (query_tile < plain_first || query_tile >= plain_end) {
-                    step<2, true>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                    step<2, true>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
                     continue;
                 }
-                step<2, false>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                step<2, false>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
             }
             drain(key_sums, score_gradients, steps, constants);
         } else {
@@ -2480,36 +2462,33 @@ struct Consumer : Mask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_f160d4c9(
-    const __grid_constant__ gdpa_bwd_sm90_main_params params)
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_a5cf9399(
+    const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
         init_barriers(shared);
-        prefetch_tensormap(&params.tiles.q_map);
-        prefetch_tensormap(&params.tiles.k_map);
-        prefetch_tensormap(&params.tiles.v_map);
-        prefetch_tensormap(&params.tiles.dout_map);
+        prefetch_tensormap(&params.q_map);
+        prefetch_tensormap(&params.k_map);
+        prefetch_tensormap(&params.v_map);
+        prefetch_tensormap(&params.dout_map);
     }
     bar_sync_0();
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {
         setmaxnreg_dec<kProducerRegisters>();
         if (tid_x() < 32) {
-            Producer producer = {shared, &params.tiles};
+            Producer producer = {shared, &params};
             producer.run();
         } else if (tid_x() < 64) {
-            Repairer repairer = {shared, &params.tiles.common};
+            Repairer repairer = {shared, &params.common};
             repairer.run();
-        } else if (tid_x() < 96) {
-            Scout scout = {shared, &params.tiles.common, &params.order};
-            scout.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
         Consumer consumer;
         consumer.shared = shared;
-        consumer.params = &params.tiles.common;
+        consumer.params = &params.common;
         consumer.number = warpgroup - 1;
         consumer.run();
     }
@@ -3178,7 +3157,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_f160d4c9_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_a5cf9399_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

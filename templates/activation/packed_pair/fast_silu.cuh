@@ -4,6 +4,7 @@
 #ifndef GDPA_ACTIVATION_PACKED_PAIR_FAST_SILU_CUH
 #define GDPA_ACTIVATION_PACKED_PAIR_FAST_SILU_CUH
 
+constexpr int kPairOperations = 4; // of fp32, for one score
 constexpr float kReach = 2.0f;
 
 /* u and x u' for x = kReach y. */
