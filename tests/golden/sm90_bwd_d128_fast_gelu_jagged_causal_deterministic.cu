@@ -2,9 +2,9 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_a5cf9399
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_31bbc626
  * generator  (this version)
- * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164312 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
+ * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
  */
 
@@ -33,7 +33,7 @@ constexpr int kDqKeys = 64;             // keys of a tile of the same
 constexpr int kDqKeyStages = 4;         // key and value tiles in its shared memory at a time
 constexpr int kDqProducerRegisters = 32; // of its threads that copy
 constexpr int kDqConsumerRegisters = 160; // of its threads that compute
-constexpr int kSmemBytes = 164312;      // dynamic shared memory of a block
+constexpr int kSmemBytes = 164456;      // dynamic shared memory of a block
 
 // ---- templates/types.cuh
 /*
@@ -274,7 +274,7 @@ constexpr int kQueryBytes = kDepthChunks * kQueryChunkBytes;
 constexpr int kOutputBytes = kValueChunks * kQueryChunkBytes;
 constexpr int kScoreBytes = kBlockN * kBlockM * 2;
 
-/* The message of a key tile, written by the producer: 32-bit words at these bytes. */
+/* The message of a key tile, written by the scout and passed on by the producer: 32-bit words at these bytes. */
 constexpr int kWorkOffsetK = 0;    // 64 bits: elements of dk before key 0 of the tile
 constexpr int kWorkOffsetV = 8;    // 64 bits: of dv
 constexpr int kWorkSumBlock = 16;  // 64 bits: blocks of dq_sum before row 0 of the sequence
@@ -290,7 +290,8 @@ constexpr int kWorkRowQ = 56;      // of the sequence; 0 in dense tensors
 constexpr int kWorkRowK = 60;
 constexpr int kWorkBatchQ = 64; // 0 in jagged tensors
 constexpr int kWorkBatchK = 68;
-constexpr int kWorkBytes = 80;
+constexpr int kWorkWords = 18;
+constexpr int kWorkBytes = 96;
 
 /* The note on a step, written before its queries arrive, and read until its dQ is done. */
 constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
@@ -307,8 +308,10 @@ constexpr int kStagingPlace = kScorePlace + kScoreStages * kScoreBytes;
 constexpr int kStagingBytes = 64 * 128;
 constexpr int kWorkPlace = kStagingPlace + kConsumers * kStagingBytes;
 constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
-constexpr int kBarrierPlace = kNotePlace + kNotes * kNoteBytes;
-constexpr int kBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
+constexpr int kFoundPlace = kNotePlace + kNotes * kNoteBytes;
+constexpr int kBarrierPlace = kFoundPlace + kWorkBytes;
+constexpr int kTileBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
+constexpr int kBarriers = kTileBarriers + 2;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
 
@@ -375,6 +378,10 @@ struct Shared {
     {
         return base + kNotePlace + step % kNotes * kNoteBytes;
     }
+    __device__ uint32_t found() const
+    {
+        return base + kFoundPlace;
+    }
     __device__ uint32_t barrier(uint32_t number) const
     {
         return base + kBarrierPlace + number * 8;
@@ -382,6 +389,15 @@ struct Shared {
     __device__ uint32_t work_full(uint32_t tile) const
     {
         return barrier(tile % 2);
+    }
+    /* The scout's message is there; the producer has it. */
+    __device__ uint32_t found_full() const
+    {
+        return barrier(kTileBarriers);
+    }
+    __device__ uint32_t found_empty() const
+    {
+        return barrier(kTileBarriers + 1);
     }
     __device__ TileBarriers of_keys() const
     {
@@ -423,6 +439,8 @@ __device__ inline void init_barriers(const Shared &shared)
     for (uint32_t slot = 0; slot < kOutputStages; ++slot) {
         init_tile_barriers(shared.of_outputs(slot), kConsumers);
     }
+    mbarrier_init(shared.found_full(), 1);
+    mbarrier_init(shared.found_empty(), 1);
     fence_mbarrier_init();
 }
 
@@ -678,6 +696,10 @@ constexpr int kDepthSteps = (kHeadDim + 15) / 16;
 constexpr int kValueSteps = (kHeadDimV + 15) / 16;
 constexpr int kQuerySteps = kBlockM / 16;
 constexpr int kKeySteps = kBlockN / 16;
+
+/* The sums of dK and dV of one of the blocks that share a tile of keys, in words: of each warp a piece. */
+constexpr int kRecordOfWarp = 32 * (kKeySums + kValueSums);
+constexpr int kRecord = kConsumers * 4 * kRecordOfWarp;
 
 /*
  * Where there are registers for it, a warpgroup holds its rows of V, as left operands of dP: products with both operands in shared memory take
@@ -1426,7 +1448,7 @@ struct Store : Products {
     }
 
     /* dK and dV of the tile. */
-    __device__ void store(const float (&key_sums)[kKeySums], const float (&value_sums)[kValueSums], uint32_t work,
+    __device__ void store(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums], uint32_t work,
                           const PairConstants &constants) const
     {
         const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
@@ -1544,6 +1566,329 @@ struct Mask : Store {
     __device__ static int32_t clamp_tile(int64_t tile, int32_t highest)
     {
         return static_cast<int32_t>(tile < highest ? tile : highest);
+    }
+};
+
+// ---- templates/ptx/fence.cuh
+/*
+ * Order between ordinary accesses and those of the copy engine and the tensor cores (the async proxy). PTX ISA, "fence.proxy".
+ */
+
+/* This thread's accesses to shared memory before it come before the async proxy's after it. */
+__device__ inline void fence_proxy_async_shared()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- templates/ptx/tma.cuh
+/*
+ * Copies of boxes of a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor" (sm_90). One thread asks for all of it.
+ *
+ * Boxes, strides, swizzle and bounds are in the tensor map; elements outside the tensor become zeros, and count as bytes.
+ */
+
+__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
+__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
+                                                    int32_t c1, int32_t c2, int32_t c3)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+                 "[%2];" ::"r"(shared),
+                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+                 : "memory");
+}
+
+// ---- templates/ring.cuh
+/*
+ * A place in a ring of shared-memory slots, as the number of the uses before it: which slot, and in which of its alternating uses.
+ * The parity of a slot's `full` barrier in a use is phase(); that of its `empty` barrier before the use is phase() ^ 1, which passes at once
+ * the first time round.
+ */
+
+template <int kSlots> struct RingPlace {
+    uint32_t uses = 0;
+
+    __device__ uint32_t slot() const
+    {
+        return uses % kSlots;
+    }
+
+    __device__ uint32_t phase() const
+    {
+        return uses / kSlots % 2;
+    }
+};
+
+// ---- templates/bwd_producer_sm90.cuh
+/*
+ * The producer side of the Hopper backward kernel: one warp asks the copy engine for tiles; a second one repairs them. A third one finds the work
+ * (bwd_scout_sm90.cuh).
+ *
+ * A tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' numbers, perhaps NaN, and 0 * NaN is
+ * not 0. Such a tile completes another barrier first (raw); the repair warp zeroes the rows and passes it on. With zeros in all
+ * four operands, pairs beyond the end of a sequence add exactly nothing, and need no mask.
+ */
+
+/* All chunks of a tile, by one thread. */
+template <int kChunks, int kChunkBytes>
+__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
+                                int32_t batch)
+{
+    mbarrier_arrive_expect_tx(barrier, kChunks * kChunkBytes);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
+    }
+}
+
+/* Whether a tile of kRows rows from `row` on holds rows in memory that are not of the sequence. */
+template <int kRows> __device__ inline bool reaches_beyond(int32_t row, int32_t length, bool others_follow)
+{
+    return others_follow && row > length - kRows;
+}
+
+/* Of keys; a tile without any, whose only work is to write zeros to dq, is not copied but zeroed. */
+__device__ inline bool keys_need_repair(const gdpa_bwd_params &params, int32_t first_key, int32_t length)
+{
+    return length == 0 || reaches_beyond<kBlockN>(first_key, length, params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
+}
+
+__device__ inline bool others_follow_queries(const gdpa_bwd_params &params)
+{
+    return params.cu_seqlens_q != nullptr || params.seqused_q != nullptr;
+}
+
+/* Whether a block has all keys of a sequence and writes its dQ. */
+__device__ inline bool writes_queries(const gdpa_bwd_params &params)
+{
+    return kSumsQueries && params.dq != nullptr && params.dq_sum == nullptr;
+}
+
+struct Producer {
+    Shared shared;
+    const gdpa_bwd_sm90_params *params;
+    uint32_t tile = 0; // of keys, counted
+    RingPlace<kQueryStages> query_place;
+    RingPlace<kOutputStages> output_place;
+
+    /* By one thread: K or V of the tile, once its readers are done with the one before. */
+    template <int kChunks>
+    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers) const
+    {
+        const uint32_t work = shared.work(tile);
+        mbarrier_wait_parity(barriers.empty, tile % 2 ^ 1);
+        const int32_t row = read_word(work + kWorkFirstKey);
+        const int32_t length = read_word(work + kWorkLengthK);
+        const bool raw = keys_need_repair(params->common, row, length);
+        if (length == 0) {
+            mbarrier_arrive(barriers.raw);
+            return;
+        }
+        load_box<kChunks, kKeyChunkBytes>(to, map, raw ? barriers.raw : barriers.full, read_word(work + kWorkRowK) + row,
+                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+    }
+
+    /* By one thread: where the dQ of a step goes. */
+    __device__ void write_note(int32_t head, int32_t query_tile) const
+    {
+        const gdpa_bwd_params &common = params->common;
+        const uint32_t work = shared.work(tile);
+        const int64_t batch = read_word(work + kWorkBatchQ);
+        const int64_t row = static_cast<int64_t>(read_word(work + kWorkRowQ)) + query_tile * kBlockM;
+        int64_t offset = batch * common.dq_stride_batch + row * common.dq_stride_row + head * common.dq_stride_head;
+        if (common.dq_sum != nullptr) {
+            const int64_t block = ld_shared_b64(work + kWorkSumBlock) + query_tile * (kBlockM / 16);
+            offset = (block * common.heads_q + head) * (16 * kSumColumns);
+        }
+        const uint32_t note = shared.note(query_place.uses);
+        st_shared_b64(note + kNoteOffset, offset);
+        write_word(note + kNoteValidRows, read_word(work + kWorkLengthQ) - query_tile * kBlockM);
+    }
+
+    /* By one thread: the query tile of a step. */
+    template <int kChunks>
+    __device__ void load_step(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers, int32_t head,
+                              int32_t query_tile) const
+    {
+        const uint32_t work = shared.work(tile);
+        const int32_t row = query_tile * kBlockM;
+        const bool raw =
+            reaches_beyond<kBlockM>(row, read_word(work + kWorkLengthQ), others_follow_queries(params->common));
+        load_box<kChunks, kQueryChunkBytes>(to, map, raw ? barriers.raw : barriers.full,
+                                            read_word(work + kWorkRowQ) + row, head, read_word(work + kWorkBatchQ));
+    }
+
+    __device__ void load_queries(int32_t head, int32_t query_tile)
+    {
+        const TileBarriers barriers = shared.of_queries(query_place.slot());
+        mbarrier_wait_parity(barriers.empty, query_place.phase() ^ 1);
+        write_note(head, query_tile);
+        load_step<kDepthChunks>(shared.queries(query_place.slot()), &params->q_map,
+                                barriers, head, query_tile);
+        ++query_place.uses;
+    }
+
+    __device__ void load_outputs(int32_t head, int32_t query_tile)
+    {
+        const TileBarriers barriers = shared.of_outputs(output_place.slot());
+        mbarrier_wait_parity(barriers.empty, output_place.phase() ^ 1);
+        load_step<kValueChunks>(shared.outputs(output_place.slot()), &params->dout_map, barriers, head, query_tile);
+        ++output_place.uses;
+    }
+
+    __device__ void load_keys_and_values() const
+    {
+        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys());
+        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values());
+    }
+
+    /* By one thread. The first queries do not wait for the key tile before: they load while it is stored. */
+    __device__ void load(const QueryTiles &queries)
+    {
+        const int32_t first_head = read_word(shared.work(tile) + kWorkHeadK) * params->common.heads_per_group;
+        const int32_t end_head = first_head + params->common.heads_per_group;
+        if (queries.count() == 0) { // the phases of the slots go on
+            load_keys_and_values();
+            return;
+        }
+        for (int32_t head = first_head; head < end_head; ++head) {
+            int32_t query_tile = queries.start;
+            for (int32_t i = 0; i < queries.count(); ++i, query_tile = queries.next(query_tile)) {
+                load_queries(head, query_tile);
+                if (i == 0 && head == first_head) {
+                    load_keys_and_values();
+                }
+                load_outputs(head, query_tile);
+            }
+        }
+    }
+
+    /* The scout's message to where all read it. By the whole warp. */
+    __device__ void pass_on() const
+    {
+        mbarrier_wait_parity(shared.found_full(), tile % 2);
+        const bool is_last = read_uniform_word(shared.found() + kWorkValidKeys) < 0; // no other word was written
+        const int place = static_cast<int>(tid_x()) * 4;
+        if (is_last ? place == kWorkValidKeys : place < kWorkWords * 4) {
+            st_shared_b32(shared.work(tile) + place, ld_shared_b32(shared.found() + place));
+        }
+        bar_warp_sync();
+        if (tid_x() == 0) {
+            mbarrier_arrive(shared.found_empty());
+            mbarrier_arrive(shared.work_full(tile));
+        }
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            pass_on();
+            const uint32_t work = shared.work(tile);
+            if (read_uniform_word(work + kWorkValidKeys) < 0) {
+                return;
+            }
+            const QueryTiles queries = query_tiles(work);
+            if (tid_x() == 0) {
+                load(queries);
+            }
+            bar_warp_sync();
+            ++tile;
+        }
+    }
+};
+
+// ---- templates/bwd_repair_sm90.cuh
+/*
+ * The warp of the Hopper backward that zeroes the rows of tiles which are not of the sequence, before the consumers see them.
+ */
+
+/* Follows the messages like a consumer. Called by one whole warp. */
+struct Repairer {
+    Shared shared;
+    const gdpa_bwd_params *params;
+    uint32_t tile = 0;
+    uint32_t steps = 0;        // before the tile
+    uint32_t key_phase = 0;    // of the barriers `raw`
+    uint32_t query_phases = 0; // one bit a slot
+    uint32_t output_phases = 0;
+
+    template <int kRows, int kChunks> __device__ void zero_rows(uint32_t place, int32_t first_row) const
+    {
+        const uint32_t lane = tid_x() % 32;
+        const uint32_t zeros[4] = {0, 0, 0, 0};
+        for (uint32_t chunk = 0; chunk < kChunks; ++chunk) {
+            const uint32_t begin = place + chunk * (kRows * 128);
+            for (uint32_t offset = first_row * 128 + lane * 16; offset < kRows * 128; offset += 32 * 16) {
+                st_shared_v4_b32(begin + offset, zeros); // whole rows: their swizzle does not matter
+            }
+        }
+        fence_proxy_async_shared();
+    }
+
+    template <int kRows, int kChunks>
+    __device__ void repair(uint32_t place, const TileBarriers &barriers, uint32_t phase, int32_t first_row) const
+    {
+        mbarrier_wait_parity(barriers.raw, phase);
+        zero_rows<kRows, kChunks>(place, first_row);
+        bar_warp_sync();
+        if (tid_x() % 32 == 0) {
+            mbarrier_arrive(barriers.full);
+        }
+    }
+
+    __device__ void repair_keys(uint32_t work)
+    {
+        const int32_t first_key = read_uniform_word(work + kWorkFirstKey);
+        if (keys_need_repair(*params, first_key, read_uniform_word(work + kWorkLengthK))) {
+            const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
+            repair<kBlockN, kDepthChunks>(shared.keys(), shared.of_keys(), key_phase, valid_keys);
+            repair<kBlockN, kValueChunks>(shared.values(), shared.of_values(), key_phase, valid_keys);
+            key_phase ^= 1;
+        }
+    }
+
+    /* Of each head only the last query tile can reach beyond the sequence. */
+    __device__ void repair_queries(uint32_t work)
+    {
+        const QueryTiles queries = query_tiles(work);
+        const int32_t row = (queries.end - 1) * kBlockM;
+        const int32_t length_q = read_uniform_word(work + kWorkLengthQ);
+        const bool raw = reaches_beyond<kBlockM>(row, length_q, others_follow_queries(*params));
+        for (int32_t head = 0; head < params->heads_per_group && queries.count() > 0; ++head) {
+            const uint32_t step = steps + static_cast<uint32_t>(queries.end - 1 - queries.start);
+            if (raw) {
+                const uint32_t query_slot = step % kQueryStages;
+                repair<kBlockM, kDepthChunks>(shared.queries(query_slot), shared.of_queries(query_slot),
+                                              query_phases >> query_slot & 1, length_q - row);
+                query_phases ^= 1u << query_slot;
+                const uint32_t output_slot = step % kOutputStages;
+                repair<kBlockM, kValueChunks>(shared.outputs(output_slot), shared.of_outputs(output_slot),
+                                              output_phases >> output_slot & 1, length_q - row);
+                output_phases ^= 1u << output_slot;
+            }
+            steps += static_cast<uint32_t>(queries.count());
+        }
+    }
+
+    __device__ void run()
+    {
+        while (true) {
+            mbarrier_wait_parity(shared.work_full(tile), tile / 2 % 2);
+            const uint32_t work = shared.work(tile);
+            if (read_uniform_word(work + kWorkValidKeys) < 0) {
+                return;
+            }
+            repair_keys(work);
+            repair_queries(work);
+            // The message may be there before the tile before is done with, whose phase this arrival must not count for.
+            mbarrier_wait_parity(shared.of_values().empty, tile % 2 ^ 1);
+            mbarrier_arrive(shared.of_values().empty);
+            ++tile;
+        }
     }
 };
 
@@ -1716,58 +2061,24 @@ __device__ inline uint32_t hide_next_key(uint32_t packed, int32_t distance)
     return packed & (low | high);
 }
 
-// ---- templates/ptx/fence.cuh
+// ---- templates/order_params.h
 /*
- * Order between ordinary accesses and those of the copy engine and the tensor cores (the async proxy). PTX ISA, "fence.proxy".
+ * The order in which the blocks of the Hopper backward take key tiles (templates/bwd_scout_sm90.cuh), as the host says it; shared by host C and
+ * generated CUDA like templates/params.h.
  */
 
-/* This thread's accesses to shared memory before it come before the async proxy's after it. */
-__device__ inline void fence_proxy_async_shared()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+struct gdpa_bwd_order {
+    uint32_t *counter; /* of the numbers that are claimed, and others behind it, zeros at the start; null: each block has numbers of its own */
+    float *records;    /* sums of tiles that several blocks have */
+    int64_t num_numbers;
+    int64_t first_shared; /* tiles from this one on have `pieces` numbers each, the others one */
+    int32_t pieces;
+    int32_t turns; /* (sequence, kv head) pairs whose tiles take turns; direct mapping only */
+};
 
-// ---- templates/ptx/tma.cuh
-/*
- * Copies of boxes of a tensor by the copy engine. PTX ISA, "cp.async.bulk.tensor" (sm_90). One thread asks for all of it.
- *
- * Boxes, strides, swizzle and bounds are in the tensor map; elements outside the tensor become zeros, and count as bytes.
- */
-
-__device__ inline void prefetch_tensormap(const gdpa_tensor_map *map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
-/* Coordinates of the box's first element, fastest dimension first. Completes on `barrier` by its bytes. */
-__device__ inline void cp_async_bulk_tensor_4d_load(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t c0,
-                                                    int32_t c1, int32_t c2, int32_t c3)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
-                 "[%2];" ::"r"(shared),
-                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-                 : "memory");
-}
-
-// ---- templates/ring.cuh
-/*
- * A place in a ring of shared-memory slots, as the number of the uses before it: which slot, and in which of its alternating uses.
- * The parity of a slot's `full` barrier in a use is phase(); that of its `empty` barrier before the use is phase() ^ 1, which passes at once
- * the first time round.
- */
-
-template <int kSlots> struct RingPlace {
-    uint32_t uses = 0;
-
-    __device__ uint32_t slot() const
-    {
-        return uses % kSlots;
-    }
-
-    __device__ uint32_t phase() const
-    {
-        return uses / kSlots % 2;
-    }
+struct gdpa_bwd_sm90_main_params {
+    struct gdpa_bwd_sm90_params tiles;
+    struct gdpa_bwd_order order;
 };
 
 // ---- templates/sequence.cuh
@@ -1802,309 +2113,125 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
     return {first, static_cast<int32_t>(length)};
 }
 
-// ---- templates/bwd_producer_sm90.cuh
+// ---- templates/bwd_scout_sm90.cuh
 /*
- * The producer side of the Hopper backward kernel: one warp finds the work and asks the copy engine for tiles; a second one repairs them.
+ * The warp of the Hopper backward that finds work: a key tile ahead of the producer, to which it leaves a message.
  *
- * A tile that reaches beyond its sequence, into rows that are there in memory, holds other sequences' numbers, perhaps NaN, and 0 * NaN is
- * not 0. Such a tile completes another barrier first (raw); the repair warp zeroes the rows and passes it on. With zeros in all
- * four operands, pairs beyond the end of a sequence add exactly nothing, and need no mask.
+ * Where there is a counter in the workspace, numbers are claimed from it when they are needed, so that blocks with little work take more of them.
+ * Else block b takes b, b + grid, ... Numbers are those of tiles; but where all tiles cost the same, and the last round has some for few blocks
+ * only, each of these has a number for each of several pieces, which are some of the queries, and blocks share it (Store::collect).
  */
 
-/* All chunks of a tile, by one thread. */
-template <int kChunks, int kChunkBytes>
-__device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
-                                int32_t batch)
-{
-    mbarrier_arrive_expect_tx(barrier, kChunks * kChunkBytes);
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
-    }
-}
-
-/* Whether a tile of kRows rows from `row` on holds rows in memory that are not of the sequence. */
-template <int kRows> __device__ inline bool reaches_beyond(int32_t row, int32_t length, bool others_follow)
-{
-    return others_follow && row > length - kRows;
-}
-
-/* Of keys; a tile without any, whose only work is to write zeros to dq, is not copied but zeroed. */
-__device__ inline bool keys_need_repair(const gdpa_bwd_params &params, int32_t first_key, int32_t length)
-{
-    return length == 0 || reaches_beyond<kBlockN>(first_key, length, params.cu_seqlens_k != nullptr || params.seqused_k != nullptr);
-}
-
-__device__ inline bool others_follow_queries(const gdpa_bwd_params &params)
-{
-    return params.cu_seqlens_q != nullptr || params.seqused_q != nullptr;
-}
-
-/* Whether a block has all keys of a sequence and writes its dQ. */
-__device__ inline bool writes_queries(const gdpa_bwd_params &params)
-{
-    return kSumsQueries && params.dq != nullptr && params.dq_sum == nullptr;
-}
-
-struct Producer {
+/* Called by one whole warp. */
+struct Scout {
     Shared shared;
-    const gdpa_bwd_sm90_params *params;
-    uint32_t tile = 0; // of keys, counted
-    RingPlace<kQueryStages> query_place;
-    RingPlace<kOutputStages> output_place;
+    const gdpa_bwd_params *params;
+    const gdpa_bwd_order *order;
+    uint32_t found = 0; // messages, counted
 
-    /* Writes the message of a key tile. False: there is no such tile. Called by the whole warp. */
-    __device__ bool assign(int64_t number, QueryTiles &queries) const
+    /* The query tiles that a key tile has to meet. */
+    __device__ QueryTiles find_queries(int32_t first_key, int32_t valid_keys, int32_t length_q, int32_t length_k) const
     {
-        const gdpa_bwd_params &common = params->common;
-        const GradientTile place = find_key_tile(common, number);
-        if (place.batch < 0) {
-            return false;
+        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, length_q, length_k);
+        if (writes_queries(*params)) { // rows that see no key get their zeros here, too
+            range = {0, length_q};
         }
-        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
-        const bool direct = writes_queries(common);
-        if (place.first_row >= k.length && !direct) {
-            return false;
-        }
-        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
-        const int32_t first_key = static_cast<int32_t>(place.first_row);
-        const int32_t keys_left = k.length - first_key;
-        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
-        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, q.length, k.length);
-        if (direct) { // rows that see no key get their zeros here, too
-            range = {0, q.length};
-        }
+        QueryTiles queries;
         queries.first = range.begin / kBlockM;
         queries.end = (range.end + kBlockM - 1) / kBlockM;
         queries.start = queries.first;
         if (queries.count() > 0) {
-            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM % static_cast<uint32_t>(queries.count()));
+            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM %
+                                                  static_cast<uint32_t>(queries.count()));
         }
-        if (tid_x() == 0) {
-            const uint32_t work = shared.work(tile);
-            const int64_t key_row = k.first_row + first_key;
-            st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
-                                                   place.head * common.dk_stride_head);
-            st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
-                                                   place.head * common.dv_stride_head);
-            st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
-            write_word(work + kWorkFirstKey, first_key);
-            write_word(work + kWorkValidKeys, valid_keys);
-            write_word(work + kWorkLengthQ, q.length);
-            write_word(work + kWorkLengthK, k.length);
-            write_word(work + kWorkFirstTile, queries.first);
-            write_word(work + kWorkEndTile, queries.end);
-            write_word(work + kWorkStartTile, queries.start);
-            write_word(work + kWorkHeadK, place.head);
-            write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
-            write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
-            write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
-            write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
-        }
-        return true;
+        return queries;
     }
 
-    /* By one thread: K or V of the tile, once its readers are done with the one before. */
-    template <int kChunks>
-    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers) const
+    /* By one thread: the message of a key tile. */
+    __device__ void write_message(const GradientTile &place, const Sequence &q, const Sequence &k) const
     {
-        const uint32_t work = shared.work(tile);
-        mbarrier_wait_parity(barriers.empty, tile % 2 ^ 1);
-        const int32_t row = read_word(work + kWorkFirstKey);
-        const int32_t length = read_word(work + kWorkLengthK);
-        const bool raw = keys_need_repair(params->common, row, length);
-        if (length == 0) {
-            mbarrier_arrive(barriers.raw);
-            return;
-        }
-        load_box<kChunks, kKeyChunkBytes>(to, map, raw ? barriers.raw : barriers.full, read_word(work + kWorkRowK) + row,
-                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+        const gdpa_bwd_params &common = *params;
+        const uint32_t work = shared.found();
+        const int32_t first_key = static_cast<int32_t>(place.first_row);
+        const int32_t keys_left = k.length - first_key;
+        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
+        const int64_t key_row = k.first_row + first_key;
+        st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
+                                               place.head * common.dk_stride_head);
+        st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
+                                               place.head * common.dv_stride_head);
+        st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
+        write_word(work + kWorkFirstKey, first_key);
+        write_word(work + kWorkValidKeys, valid_keys);
+        write_word(work + kWorkLengthQ, q.length);
+        write_word(work + kWorkLengthK, k.length);
+        const QueryTiles queries = find_queries(first_key, valid_keys, q.length, k.length);
+        write_word(work + kWorkFirstTile, queries.first);
+        write_word(work + kWorkEndTile, queries.end);
+        write_word(work + kWorkStartTile, queries.start);
+        write_word(work + kWorkHeadK, place.head);
+        write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
+        write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
+        write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
+        write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
     }
 
-    /* By one thread: where the dQ of a step goes. */
-    __device__ void write_note(int32_t head, int32_t query_tile) const
+    /* The message is complete. By the whole warp. */
+    __device__ void announce()
     {
-        const gdpa_bwd_params &common = params->common;
-        const uint32_t work = shared.work(tile);
-        const int64_t batch = read_word(work + kWorkBatchQ);
-        const int64_t row = static_cast<int64_t>(read_word(work + kWorkRowQ)) + query_tile * kBlockM;
-        int64_t offset = batch * common.dq_stride_batch + row * common.dq_stride_row + head * common.dq_stride_head;
-        if (common.dq_sum != nullptr) {
-            const int64_t block = ld_shared_b64(work + kWorkSumBlock) + query_tile * (kBlockM / 16);
-            offset = (block * common.heads_q + head) * (16 * kSumColumns);
-        }
-        const uint32_t note = shared.note(query_place.uses);
-        st_shared_b64(note + kNoteOffset, offset);
-        write_word(note + kNoteValidRows, read_word(work + kWorkLengthQ) - query_tile * kBlockM);
-    }
-
-    /* By one thread: the query tile of a step. */
-    template <int kChunks>
-    __device__ void load_step(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers, int32_t head,
-                              int32_t query_tile) const
-    {
-        const uint32_t work = shared.work(tile);
-        const int32_t row = query_tile * kBlockM;
-        const bool raw =
-            reaches_beyond<kBlockM>(row, read_word(work + kWorkLengthQ), others_follow_queries(params->common));
-        load_box<kChunks, kQueryChunkBytes>(to, map, raw ? barriers.raw : barriers.full,
-                                            read_word(work + kWorkRowQ) + row, head, read_word(work + kWorkBatchQ));
-    }
-
-    __device__ void load_queries(int32_t head, int32_t query_tile)
-    {
-        const TileBarriers barriers = shared.of_queries(query_place.slot());
-        mbarrier_wait_parity(barriers.empty, query_place.phase() ^ 1);
-        write_note(head, query_tile);
-        load_step<kDepthChunks>(shared.queries(query_place.slot()), &params->q_map,
-                                barriers, head, query_tile);
-        ++query_place.uses;
-    }
-
-    __device__ void load_outputs(int32_t head, int32_t query_tile)
-    {
-        const TileBarriers barriers = shared.of_outputs(output_place.slot());
-        mbarrier_wait_parity(barriers.empty, output_place.phase() ^ 1);
-        load_step<kValueChunks>(shared.outputs(output_place.slot()), &params->dout_map, barriers, head, query_tile);
-        ++output_place.uses;
-    }
-
-    __device__ void load_keys_and_values() const
-    {
-        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys());
-        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values());
-    }
-
-    /* By one thread. The first queries do not wait for the key tile before: they load while it is stored. */
-    __device__ void load(const QueryTiles &queries)
-    {
-        const int32_t first_head = read_word(shared.work(tile) + kWorkHeadK) * params->common.heads_per_group;
-        const int32_t end_head = first_head + params->common.heads_per_group;
-        if (queries.count() == 0) { // the phases of the slots go on
-            load_keys_and_values();
-            return;
-        }
-        for (int32_t head = first_head; head < end_head; ++head) {
-            int32_t query_tile = queries.start;
-            for (int32_t i = 0; i < queries.count(); ++i, query_tile = queries.next(query_tile)) {
-                load_queries(head, query_tile);
-                if (i == 0 && head == first_head) {
-                    load_keys_and_values();
-                }
-                load_outputs(head, query_tile);
-            }
-        }
-    }
-
-    __device__ void run()
-    {
-        for (int64_t number = ctaid_x(); number < params->common.num_tiles; number += nctaid_x()) {
-            QueryTiles queries;
-            if (!assign(number, queries)) {
-                continue;
-            }
-            if (tid_x() == 0) {
-                mbarrier_arrive(shared.work_full(tile));
-                load(queries);
-            }
-            bar_warp_sync();
-            ++tile;
-        }
-        if (tid_x() == 0) { // there is no more
-            write_word(shared.work(tile) + kWorkValidKeys, -1);
-            mbarrier_arrive(shared.work_full(tile));
-        }
-    }
-};
-
-// ---- templates/bwd_repair_sm90.cuh
-/*
- * The warp of the Hopper backward that zeroes the rows of tiles which are not of the sequence, before the consumers see them.
- */
-
-/* Follows the messages like a consumer. Called by one whole warp. */
-struct Repairer {
-    Shared shared;
-    const gdpa_bwd_params *params;
-    uint32_t tile = 0;
-    uint32_t steps = 0;        // before the tile
-    uint32_t key_phase = 0;    // of the barriers `raw`
-    uint32_t query_phases = 0; // one bit a slot
-    uint32_t output_phases = 0;
-
-    template <int kRows, int kChunks> __device__ void zero_rows(uint32_t place, int32_t first_row) const
-    {
-        const uint32_t lane = tid_x() % 32;
-        const uint32_t zeros[4] = {0, 0, 0, 0};
-        for (uint32_t chunk = 0; chunk < kChunks; ++chunk) {
-            const uint32_t begin = place + chunk * (kRows * 128);
-            for (uint32_t offset = first_row * 128 + lane * 16; offset < kRows * 128; offset += 32 * 16) {
-                st_shared_v4_b32(begin + offset, zeros); // whole rows: their swizzle does not matter
-            }
-        }
-        fence_proxy_async_shared();
-    }
-
-    template <int kRows, int kChunks>
-    __device__ void repair(uint32_t place, const TileBarriers &barriers, uint32_t phase, int32_t first_row) const
-    {
-        mbarrier_wait_parity(barriers.raw, phase);
-        zero_rows<kRows, kChunks>(place, first_row);
         bar_warp_sync();
-        if (tid_x() % 32 == 0) {
-            mbarrier_arrive(barriers.full);
+        if (lane() == 0) {
+            mbarrier_arrive(shared.found_full());
         }
+        ++found;
     }
 
-    __device__ void repair_keys(uint32_t work)
+    /* The tile that a number stands for. */
+    __device__ GradientTile find(int64_t number) const
     {
-        const int32_t first_key = read_uniform_word(work + kWorkFirstKey);
-        if (keys_need_repair(*params, first_key, read_uniform_word(work + kWorkLengthK))) {
-            const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
-            repair<kBlockN, kDepthChunks>(shared.keys(), shared.of_keys(), key_phase, valid_keys);
-            repair<kBlockN, kValueChunks>(shared.values(), shared.of_values(), key_phase, valid_keys);
-            key_phase ^= 1;
-        }
+        const gdpa_bwd_params &common = *params;
+        return find_key_tile(common, number);
     }
 
-    /* Of each head only the last query tile can reach beyond the sequence. */
-    __device__ void repair_queries(uint32_t work)
+    /* Finds out what a number stands for. */
+    __device__ void visit(int64_t number)
     {
-        const QueryTiles queries = query_tiles(work);
-        const int32_t row = (queries.end - 1) * kBlockM;
-        const int32_t length_q = read_uniform_word(work + kWorkLengthQ);
-        const bool raw = reaches_beyond<kBlockM>(row, length_q, others_follow_queries(*params));
-        for (int32_t head = 0; head < params->heads_per_group && queries.count() > 0; ++head) {
-            const uint32_t step = steps + static_cast<uint32_t>(queries.end - 1 - queries.start);
-            if (raw) {
-                const uint32_t query_slot = step % kQueryStages;
-                repair<kBlockM, kDepthChunks>(shared.queries(query_slot), shared.of_queries(query_slot),
-                                              query_phases >> query_slot & 1, length_q - row);
-                query_phases ^= 1u << query_slot;
-                const uint32_t output_slot = step % kOutputStages;
-                repair<kBlockM, kValueChunks>(shared.outputs(output_slot), shared.of_outputs(output_slot),
-                                              output_phases >> output_slot & 1, length_q - row);
-                output_phases ^= 1u << output_slot;
-            }
-            steps += static_cast<uint32_t>(queries.count());
+        const gdpa_bwd_params &common = *params;
+        const GradientTile place = find(number);
+        if (place.batch < 0) {
+            return;
         }
+        const Sequence k = find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch);
+        if (place.first_row >= k.length && !writes_queries(common)) {
+            return;
+        }
+        const Sequence q = find_sequence(common.cu_seqlens_q, common.seqused_q, common.rows_q, place.batch);
+        if (lane() == 0) {
+            write_message(place, q, k);
+        }
+        announce();
+    }
+
+    __device__ static uint32_t lane()
+    {
+        return tid_x() % 32;
     }
 
     __device__ void run()
     {
+        int64_t number = ctaid_x();
         while (true) {
-            mbarrier_wait_parity(shared.work_full(tile), tile / 2 % 2);
-            const uint32_t work = shared.work(tile);
-            if (read_uniform_word(work + kWorkValidKeys) < 0) {
-                return;
+            mbarrier_wait_parity(shared.found_empty(), found % 2 ^ 1); // no tile is claimed before it is asked for
+            if (number >= order->num_numbers) {
+                break;
             }
-            repair_keys(work);
-            repair_queries(work);
-            // The message may be there before the tile before is done with, whose phase this arrival must not count for.
-            mbarrier_wait_parity(shared.of_values().empty, tile % 2 ^ 1);
-            mbarrier_arrive(shared.of_values().empty);
-            ++tile;
+            visit(number);
+            number += nctaid_x();
         }
+        if (lane() == 0) {
+            write_word(shared.found() + kWorkValidKeys, -1);
+        }
+        announce();
     }
 };
 
@@ -2462,33 +2589,36 @@ struct Consumer : Mask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_a5cf9399(
-    const __grid_constant__ gdpa_bwd_sm90_params params)
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_31bbc626(
+    const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
         init_barriers(shared);
-        prefetch_tensormap(&params.q_map);
-        prefetch_tensormap(&params.k_map);
-        prefetch_tensormap(&params.v_map);
-        prefetch_tensormap(&params.dout_map);
+        prefetch_tensormap(&params.tiles.q_map);
+        prefetch_tensormap(&params.tiles.k_map);
+        prefetch_tensormap(&params.tiles.v_map);
+        prefetch_tensormap(&params.tiles.dout_map);
     }
     bar_sync_0();
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {
         setmaxnreg_dec<kProducerRegisters>();
         if (tid_x() < 32) {
-            Producer producer = {shared, &params};
+            Producer producer = {shared, &params.tiles};
             producer.run();
         } else if (tid_x() < 64) {
-            Repairer repairer = {shared, &params.common};
+            Repairer repairer = {shared, &params.tiles.common};
             repairer.run();
+        } else if (tid_x() < 96) {
+            Scout scout = {shared, &params.tiles.common, &params.order};
+            scout.run();
         }
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
         Consumer consumer;
         consumer.shared = shared;
-        consumer.params = &params.common;
+        consumer.params = &params.tiles.common;
         consumer.number = warpgroup - 1;
         consumer.run();
     }
@@ -3157,7 +3287,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_a5cf9399_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_31bbc626_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};
