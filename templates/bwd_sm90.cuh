@@ -38,11 +38,7 @@
 #include "ptx/wgmma.cuh"
 #include "ring.cuh"
 
-/*
- * Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is: only what is cheap wants dP that early.
- * Where an activation is dear, or a step has 128 queries, the reductions of dQ need all of them to be spread between.
- */
-constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
+/* Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is. */
 constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
 constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
 
@@ -182,15 +178,16 @@ struct Consumer : Mask {
             receive_queries(query_sums, constants);
         }
         constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
-        constexpr int kBeside = kQuerySteps - kBefore - kUnder;
-        constexpr int kBlocksEach = (kShareBlocks + kBeside - 1) / kBeside;
 #pragma unroll
-        for (int i = 0; i < kBeside; ++i) {
-            activate(weights[kBefore + i], slopes[kBefore + i], scores, kBefore + i, constants);
+        for (int block = 0; kAddsQueries && kEarlyOutputs && block < kShareBlocks; ++block) {
+            add_columns(query_sums, target, block);
+        }
+#pragma unroll
+        for (int i = kBefore; i < kQuerySteps - kUnder; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
             // Reductions between the activations: a burst of them would wait for its way out of the SM.
-#pragma unroll
-            for (int block = i * kBlocksEach; kAddsQueries && block < (i + 1) * kBlocksEach && block < kShareBlocks; ++block) {
-                add_columns(query_sums, target, block);
+            if (kAddsQueries && !kEarlyOutputs && i < kShareBlocks) {
+                add_columns(query_sums, target, i);
             }
         }
         //@if masked

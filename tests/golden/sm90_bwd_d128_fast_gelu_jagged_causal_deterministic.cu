@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_31bbc626
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_eec9ec82
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -1340,6 +1340,12 @@ __device__ inline void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, u
  * How gradients leave a consumer warpgroup of the Hopper backward: parts of dQ as reductions, whole ones through shared memory.
  */
 
+/*
+ * Cheap activations want dP early, under the second half of them, and reductions without a branch for each; where one is dear, or a step has 128
+ * queries, the reductions need all of the activations to be spread between, and branches that hold them there.
+ */
+constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
+
 /* Where a thread's part of the dQ of a step is added to the sums: nowhere, or in blocks of 16 columns from here on. */
 struct SumTarget {
     float *place;
@@ -1357,6 +1363,10 @@ struct Store : Products {
         float *const place = params->dq_sum + ld_shared_b64(note + kNoteOffset) +
                              row / 16 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
                              first_share_column() * 16 + lane() * 4;
+        if (kEarlyOutputs) { // the same for the warp: a block has room for all of its 16 rows
+            const bool exists = static_cast<int32_t>(shfl_sync_idx(row, 0)) < read_uniform_word(note + kNoteValidRows) && params->dq_sum != nullptr;
+            return {place, exists, exists};
+        }
         return {place, row < valid_rows, row + 8 < valid_rows};
     }
 
@@ -2296,11 +2306,7 @@ template <int kRegisters> __device__ inline void setmaxnreg_dec()
  * a step always have others beside them while its elements are worked on (docs/kernels.md).
  */
 
-/*
- * Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is: only what is cheap wants dP that early.
- * Where an activation is dear, or a step has 128 queries, the reductions of dQ need all of them to be spread between.
- */
-constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
+/* Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is. */
 constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
 constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
 
@@ -2440,15 +2446,16 @@ struct Consumer : Mask {
             receive_queries(query_sums, constants);
         }
         constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
-        constexpr int kBeside = kQuerySteps - kBefore - kUnder;
-        constexpr int kBlocksEach = (kShareBlocks + kBeside - 1) / kBeside;
 #pragma unroll
-        for (int i = 0; i < kBeside; ++i) {
-            activate(weights[kBefore + i], slopes[kBefore + i], scores, kBefore + i, constants);
+        for (int block = 0; kAddsQueries && kEarlyOutputs && block < kShareBlocks; ++block) {
+            add_columns(query_sums, target, block);
+        }
+#pragma unroll
+        for (int i = kBefore; i < kQuerySteps - kUnder; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
             // Reductions between the activations: a burst of them would wait for its way out of the SM.
-#pragma unroll
-            for (int block = i * kBlocksEach; kAddsQueries && block < (i + 1) * kBlocksEach && block < kShareBlocks; ++block) {
-                add_columns(query_sums, target, block);
+            if (kAddsQueries && !kEarlyOutputs && i < kShareBlocks) {
+                add_columns(query_sums, target, i);
             }
         }
         if (kHides) {
@@ -2589,7 +2596,7 @@ struct Consumer : Mask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_31bbc626(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_eec9ec82(
     const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -3287,7 +3294,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_31bbc626_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_eec9ec82_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};
