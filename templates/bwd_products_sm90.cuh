@@ -7,6 +7,7 @@
 #include "bwd_work_sm90.cuh"
 #include "config_default.cuh"
 #include "params.h"
+#include "ptx/ldmatrix.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx/wgmma.cuh"
 #include "wgmma_depth.cuh"
@@ -18,6 +19,7 @@ constexpr int kScores = kBlockM / 2;           // a thread's share of 64 keys x 
 constexpr int kKeySums = kDepthColumns / 2;    // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
 constexpr int kValueSums = kValueColumns / 2;  // of dV
 constexpr int kQuerySums = kShareColumns / 2;  // of dQ, kBlockM x kShareColumns
+constexpr int kShareBlocks = kShareColumns / 16;
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
 constexpr int kValueSteps = (kHeadDimV + 15) / 16;
 constexpr int kQuerySteps = kBlockM / 16;
@@ -26,6 +28,17 @@ constexpr int kKeySteps = kBlockN / 16;
 /* The sums of dK and dV of one of the blocks that share a tile of keys, in words: of each warp a piece. */
 constexpr int kRecordOfWarp = 32 * (kKeySums + kValueSums);
 constexpr int kRecord = kConsumers * 4 * kRecordOfWarp;
+
+/*
+ * Where there are registers for it, a warpgroup holds its rows of V, as left operands of dP: products with both operands in shared memory take
+ * all of its bandwidth.
+ */
+constexpr bool kHoldsValues = kBlockM == 64 && kKeySums + kValueSums <= 96;
+constexpr int kHeldSteps = kHoldsValues ? kValueSteps : 0;
+
+struct Values {
+    uint32_t fragments[kHoldsValues ? kValueSteps : 1][4];
+};
 
 struct Products {
     Shared shared;
@@ -68,14 +81,29 @@ struct Products {
         }
     }
 
+    /* The warpgroup's rows of V, where registers hold them. */
+    __device__ void load_values(Values &values) const
+    {
+        const uint32_t row = warp_key() + lane() % 16;
+#pragma unroll
+        for (int step = 0; step < kHeldSteps; ++step) {
+            const uint32_t unit = step % 4 * 2 + lane() / 16;
+            ldmatrix_x4(values.fragments[step], shared.values() + step / 4 * kKeyChunkBytes + row * 128 + ((unit ^ row % 8) << 4));
+        }
+    }
+
     /* dP = V dO^T */
-    __device__ void multiply_outputs(float (&slopes)[kScores], uint32_t outputs) const
+    __device__ void multiply_outputs(float (&slopes)[kScores], const Values &values, uint32_t outputs) const
     {
         const uint64_t a = wgmma_descriptor_128b(shared.values() + number * (64 * 128), 16, 1024);
         const uint64_t b = wgmma_descriptor_128b(outputs, 16, 1024);
 #pragma unroll
         for (int step = 0; step < kValueSteps; ++step) {
-            wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+            if constexpr (kHoldsValues) {
+                wgmma_m64k16_rs<0>(slopes, values.fragments[step], b + along_columns<kBlockM>(step), step > 0);
+            } else {
+                wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+            }
         }
     }
 

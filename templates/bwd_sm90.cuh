@@ -6,7 +6,7 @@
  * dK and dV it holds in registers. Scores are transposed, keys by queries, so that P and dS come out of the accumulators as the left
  * operands of dV and dK:
  *
- *     step i    S = K Q^T           dK += dS Q of step i - 1       dQ = dS^T K of step i - 2
+ *     step i    S = K Q^T           dQ = dS^T K of step i - 2      dK += dS Q of step i - 1
  *               P = f(S)
  *               dP = V dO^T         dV += P dO
  *               dS = f'(S) dP       to shared memory, for the other consumer
@@ -37,6 +37,10 @@
 #include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
 #include "ring.cuh"
+
+/* Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is. */
+constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
+constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
 
 struct Consumer : Mask {
     uint32_t tile = 0; // of keys, counted
@@ -82,10 +86,57 @@ struct Consumer : Mask {
         }
     }
 
-    /* dS of the other warpgroup in a step; the own one is there. */
+    /* dS of both warpgroups in a step: this one's threads meet here, long after they wrote it. */
     __device__ void wait_for_scores(uint32_t step) const
     {
         bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
+    }
+
+    /* Asks for S, dQ of two steps before and dK of the one before, a group each. */
+    template <int kBehind>
+    __device__ void multiply_first(float (&scores)[kScores], float (&query_sums)[kQuerySums], float (&key_sums)[kKeySums],
+                                   const uint32_t (&score_gradients)[kQuerySteps][4]) const
+    {
+        const RingPlace<kQueryStages> place = {now};
+        const RingPlace<kQueryStages> place_before = {now - 1};
+        mbarrier_wait_parity(shared.of_queries(place.slot()).full, place.phase());
+        wgmma_fence();
+        multiply_scores(scores, shared.queries(place.slot()));
+        wgmma_commit_group();
+        if (kBehind == 2 && kSumsQueries) {
+            wait_for_scores(now - 2);
+            wgmma_fence();
+            multiply_keys(query_sums, shared.scores(now - 2));
+            wgmma_commit_group();
+        }
+        if (kBehind > 0) {
+            add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
+            wgmma_commit_group();
+        }
+    }
+
+    /* dQ of two steps before has been made. */
+    __device__ void receive_queries(float (&query_sums)[kQuerySums], const PairConstants &constants) const
+    {
+        tie(query_sums);
+        if (kScoreSlots == 3) {
+            bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
+        }
+        if (writes_queries(*params)) {
+            write_queries(query_sums, now - 2, constants.slope_epilogue);
+        }
+    }
+
+    /* dS to where both warpgroups read it two steps later. */
+    template <int kBehind>
+    __device__ void pass_scores(const uint32_t (&score_gradients)[kQuerySteps][4], int32_t number_in_tile) const
+    {
+        if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
+            bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+        }
+        stage_scores(score_gradients, shared.scores(now));
+        fence_proxy_async_shared();
+        bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
     }
 
     /*
@@ -95,53 +146,47 @@ struct Consumer : Mask {
      */
     template <int kBehind, bool kHides>
     __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
-                         uint32_t (&score_gradients)[kQuerySteps][4], uint32_t work, int32_t number_in_tile,
-                         int32_t query_tile, const PairConstants &constants)
+                         uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
+                         int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
     {
+        constexpr bool kAddsQueries = kBehind == 2 && kSumsQueries;
         float scores[kScores];
         float query_sums[kQuerySums];
-        const RingPlace<kQueryStages> query_place = {now};
-        const RingPlace<kQueryStages> place_before = {now - 1};
         const RingPlace<kOutputStages> output_place = {now};
         const uint32_t outputs = shared.outputs(output_place.slot());
-        mbarrier_wait_parity(shared.of_queries(query_place.slot()).full, query_place.phase());
-        if (kBehind == 2 && kSumsQueries) {
-            wait_for_scores(now - 2);
-        }
-        wgmma_fence();
-        if (kBehind == 2 && kSumsQueries) {
-            multiply_keys(query_sums, shared.scores(now - 2));
-            wgmma_commit_group();
-        }
-        multiply_scores(scores, shared.queries(query_place.slot()));
-        wgmma_commit_group();
-        if (kBehind > 0) {
-            add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
-            wgmma_commit_group();
-        }
-        if (kBehind == 2 && kSumsQueries) {
-            wgmma_wait_group<2>();
-            tie(query_sums);
-            if (kScoreSlots == 3) {
-                bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
-            }
-            if (writes_queries(*params)) {
-                write_queries(query_sums, now - 2, constants.slope_epilogue);
-            }
-        }
+        multiply_first<kBehind>(scores, query_sums, key_sums, score_gradients);
         SumTarget target = {};
-        if (kBehind == 2 && kSumsQueries) {
+        if (kAddsQueries) {
             target = find_sums(now - 2);
         }
-        wgmma_wait_group<kBehind == 0 ? 0 : 1>();
-        tie(scores);
         uint32_t weights[kQuerySteps][4];
         uint32_t slopes[kQuerySteps][4];
+        if (kBefore > 0) {
+            wgmma_wait_group<(kAddsQueries ? 1 : 0) + (kBehind > 0 ? 1 : 0)>();
+            tie(scores);
+        }
 #pragma unroll
-        for (int i = 0; i < kQuerySteps; ++i) {
+        for (int i = 0; i < kBefore; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+        wgmma_wait_group<(kBehind > 0 ? 1 : 0)>();
+        tie(scores);
+        if (kAddsQueries) {
+            receive_queries(query_sums, constants);
+        }
+        constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
+#pragma unroll
+        for (int block = 0; kAddsQueries && kEarlyOutputs && block < kShareBlocks; ++block) {
+            add_columns(query_sums, target, block);
+        }
+#pragma unroll
+        for (int i = kBefore; i < kQuerySteps - kUnder; ++i) {
             activate(weights[i], slopes[i], scores, i, constants);
             // Reductions between the activations: a burst of them would wait for its way out of the SM.
-            if (kBehind == 2 && kSumsQueries && i < kShareColumns / 16) {
+            if (kAddsQueries && !kEarlyOutputs && i < kShareBlocks) {
                 add_columns(query_sums, target, i);
             }
         }
@@ -150,17 +195,30 @@ struct Consumer : Mask {
             hide(weights, work, query_tile);
         }
         //@endif
-        mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        if (!kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
         float gradients[kScores];
         wgmma_fence();
-        multiply_outputs(gradients, outputs);
+        multiply_outputs(gradients, values, outputs);
         wgmma_commit_group();
+        if (kUnder > 0) { // they are there; but ptxas moves no activation up across a loop
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+#pragma unroll
+        for (int i = kQuerySteps - kUnder; i < kQuerySteps; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kUnder > 0) { // P has changed since
+            wgmma_fence();
+        }
         add_products(value_sums, weights, outputs, kBehind > 0);
         wgmma_commit_group();
         wgmma_wait_group<1>();
         tie(gradients);
         if (kBehind > 0) {
             tie(key_sums);
+            const RingPlace<kQueryStages> place_before = {now - 1};
             release_tile(shared.of_queries(place_before.slot()).empty);
         }
         apply_slopes(score_gradients, slopes, gradients, constants);
@@ -170,13 +228,7 @@ struct Consumer : Mask {
         }
         //@endif
         if (kSumsQueries) {
-            if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
-                bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
-            }
-            stage_scores(score_gradients, shared.scores(now));
-            fence_proxy_async_shared();
-            bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
-            bar_sync(own_barrier(), kWarpgroupThreads);
+            pass_scores<kBehind>(score_gradients, number_in_tile);
         }
         wgmma_wait_group<0>();
         tie(value_sums);
@@ -211,7 +263,7 @@ struct Consumer : Mask {
             }
             const SumTarget target = find_sums(step);
 #pragma unroll
-            for (int block = 0; block < kShareColumns / 16; ++block) {
+            for (int block = 0; block < kShareBlocks; ++block) {
                 add_columns(query_sums, target, block);
             }
         }
@@ -225,6 +277,8 @@ struct Consumer : Mask {
         uint32_t score_gradients[kQuerySteps][4];
         mbarrier_wait_parity(shared.of_keys().full, tile % 2);
         mbarrier_wait_parity(shared.of_values().full, tile % 2);
+        Values values;
+        load_values(values);
         if (steps > 0) {
             const QueryTiles tiles = query_tiles(work);
             int32_t query_tile = tiles.start;
@@ -235,20 +289,20 @@ struct Consumer : Mask {
             //@else
             constexpr bool kMayHide = false;
             //@endif
-            step<0, kMayHide>(key_sums, value_sums, score_gradients, work, 0, query_tile, constants);
+            step<0, kMayHide>(key_sums, value_sums, score_gradients, values, work, 0, query_tile, constants);
             if (steps > 1) {
                 query_tile = tiles.next(query_tile);
-                step<1, kMayHide>(key_sums, value_sums, score_gradients, work, 1, query_tile, constants);
+                step<1, kMayHide>(key_sums, value_sums, score_gradients, values, work, 1, query_tile, constants);
             }
             for (int32_t i = 2; i < steps; ++i) {
                 query_tile = tiles.next(query_tile);
                 //@if masked
                 if (query_tile < plain_first || query_tile >= plain_end) {
-                    step<2, true>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                    step<2, true>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
                     continue;
                 }
                 //@endif
-                step<2, false>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                step<2, false>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
             }
             drain(key_sums, score_gradients, steps, constants);
         } else {

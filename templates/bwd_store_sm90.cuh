@@ -20,6 +20,12 @@
 #include "ptx/global_order.cuh"
 //@endif
 
+/*
+ * Cheap activations want dP early, under the second half of them, and reductions without a branch for each; where one is dear, or a step has 128
+ * queries, the reductions need all of the activations to be spread between, and branches that hold them there.
+ */
+constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
+
 /* Where a thread's part of the dQ of a step is added to the sums: nowhere, or in blocks of 16 columns from here on. */
 struct SumTarget {
     float *place;
@@ -47,6 +53,11 @@ struct Store : Products {
         float *const place = params->dq_sum + ld_shared_b64(note + kNoteOffset) +
                              row / 16 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
                              first_share_column() * 16 + lane() * 4;
+        if (kEarlyOutputs) { // the same for the warp: a block has room for all of its 16 rows
+            const int32_t warp_row = static_cast<int32_t>(shfl_sync_idx(row, 0));
+            const bool exists = params->dq_sum != nullptr && warp_row < read_uniform_word(note + kNoteValidRows);
+            return {place, exists, exists};
+        }
         return {place, row < valid_rows, row + 8 < valid_rows};
     }
 

@@ -11,6 +11,8 @@
 #include "gradient.cuh"
 #include "numeric.cuh"
 
+constexpr int kPairOperations = 8; // of fp32, for one score: as if they were many
+
 struct PairConstants {
     float scale; // of the raw score
     float param;

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_f160d4c9
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_eec9ec82
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -466,6 +466,30 @@ __device__ inline QueryTiles query_tiles(uint32_t work)
             read_uniform_word(work + kWorkStartTile)};
 }
 
+// ---- templates/ptx/ldmatrix.cuh
+/*
+ * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
+ *
+ * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
+ * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
+ */
+
+__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
 // ---- templates/ptx/special_registers.cuh
 /*
  * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
@@ -667,6 +691,7 @@ constexpr int kScores = kBlockM / 2;           // a thread's share of 64 keys x 
 constexpr int kKeySums = kDepthColumns / 2;    // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
 constexpr int kValueSums = kValueColumns / 2;  // of dV
 constexpr int kQuerySums = kShareColumns / 2;  // of dQ, kBlockM x kShareColumns
+constexpr int kShareBlocks = kShareColumns / 16;
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
 constexpr int kValueSteps = (kHeadDimV + 15) / 16;
 constexpr int kQuerySteps = kBlockM / 16;
@@ -675,6 +700,17 @@ constexpr int kKeySteps = kBlockN / 16;
 /* The sums of dK and dV of one of the blocks that share a tile of keys, in words: of each warp a piece. */
 constexpr int kRecordOfWarp = 32 * (kKeySums + kValueSums);
 constexpr int kRecord = kConsumers * 4 * kRecordOfWarp;
+
+/*
+ * Where there are registers for it, a warpgroup holds its rows of V, as left operands of dP: products with both operands in shared memory take
+ * all of its bandwidth.
+ */
+constexpr bool kHoldsValues = kBlockM == 64 && kKeySums + kValueSums <= 96;
+constexpr int kHeldSteps = kHoldsValues ? kValueSteps : 0;
+
+struct Values {
+    uint32_t fragments[kHoldsValues ? kValueSteps : 1][4];
+};
 
 struct Products {
     Shared shared;
@@ -717,14 +753,29 @@ struct Products {
         }
     }
 
+    /* The warpgroup's rows of V, where registers hold them. */
+    __device__ void load_values(Values &values) const
+    {
+        const uint32_t row = warp_key() + lane() % 16;
+#pragma unroll
+        for (int step = 0; step < kHeldSteps; ++step) {
+            const uint32_t unit = step % 4 * 2 + lane() / 16;
+            ldmatrix_x4(values.fragments[step], shared.values() + step / 4 * kKeyChunkBytes + row * 128 + ((unit ^ row % 8) << 4));
+        }
+    }
+
     /* dP = V dO^T */
-    __device__ void multiply_outputs(float (&slopes)[kScores], uint32_t outputs) const
+    __device__ void multiply_outputs(float (&slopes)[kScores], const Values &values, uint32_t outputs) const
     {
         const uint64_t a = wgmma_descriptor_128b(shared.values() + number * (64 * 128), 16, 1024);
         const uint64_t b = wgmma_descriptor_128b(outputs, 16, 1024);
 #pragma unroll
         for (int step = 0; step < kValueSteps; ++step) {
-            wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+            if constexpr (kHoldsValues) {
+                wgmma_m64k16_rs<0>(slopes, values.fragments[step], b + along_columns<kBlockM>(step), step > 0);
+            } else {
+                wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+            }
         }
     }
 
@@ -1205,28 +1256,35 @@ __device__ inline float gelu_argument_slope(float square)
 
 // ---- templates/activation/packed_pair/fast_gelu.cuh
 /*
- * fast_gelu, and gelu_tanh too: with u = sqrt(2/pi) (x + 0.044715 x^3) and t = tanh(u), 2 f = x (1 + t) and 2 f' - 1 = t + x u' (1 - t^2). For a raw
- * score r and x = s r, the factors 1/2 and s leave the loop in bf16. 9 operations and 1 special function.
+ * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3). 9 operations and 1 special function.
+ */
+
+constexpr int kPairOperations = 9; // of fp32, for one score
+constexpr float kReach = 6.0f; // t is 1 there
+constexpr float kLinear = kGeluK0 * kReach;
+constexpr float kCubic = kGeluK1 * kReach * kReach * kReach;
+
+/* u and x u' for x = kReach y. Beyond 1 both go on as straight lines: a cube would overflow, and infinity times 0 is not 0. */
+__device__ inline void find_argument(float y, float &argument, float &rise)
+{
+    const float square = fma_rn_sat_f32(y, y, 0.0f);
+    argument = y * fma_rn_f32(kCubic, square, kLinear);
+    rise = y * fma_rn_f32(3.0f * kCubic, square, kLinear);
+}
+
+// ---- templates/activation/packed_pair/through_tanh.cuh
+/*
+ * Activations of the form f(x) = x/2 (1 + t), t = tanh(u(x)) with an odd polynomial u: f' = 1/2 (1 + t + x u' (1 - t^2)).
+ *
+ * A file that includes this one defines kReach and find_argument, which gives u and x u' of y = x / kReach. P is y (1 + t) and the slope 2 f' - 1; what is
+ * missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
  *
  * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
  * the exact functions.
  */
 
-/* t is 1 there, and stays it; without an end, scores whose cube overflows would give infinity times 0. */
-constexpr float kSquareOfEnd = 36.0f;
-
-/* Of raw scores, whatever the scale: scale 0 would have none, and the square of a far score would be infinity times 0. */
-constexpr float kLargestEnd = 1.7014118346046923e38f; // 2^127
-
-/* Scales beyond it give the same result, and their cube would overflow. */
-constexpr float kLargestFoldedScale = 1099511627776.0f; // 2^40
-
 struct PairConstants {
-    float linear;
-    float cubic;
-    float cubic_slope;
-    float end;             // of the square of a raw score
-    float half_scale;      // of P in fp16
+    float reach;           // of a raw score
     float inner;           // of dP
     float weight_epilogue; // of dV
     float slope_epilogue;  // of dQ and dK
@@ -1235,23 +1293,17 @@ struct PairConstants {
 __device__ inline PairConstants pair_constants(const gdpa_bwd_params &params)
 {
     const GradientFactors factors = gradient_factors(params);
-    const float size = min_nan_f32(max_nan_f32(params.scale, -kLargestFoldedScale), kLargestFoldedScale);
-    const float cubic = kGeluK1 * size * size * size;
-    const float half_scale = 0.5f * params.scale;
-    const float weight_epilogue = half_scale * params.out_scale;
-    const float end = min_nan_f32(kSquareOfEnd / (size * size), kLargestEnd);
-    return {kGeluK0 * size, cubic, 3.0f * cubic, end, half_scale, factors.inner, weight_epilogue, 0.5f * factors.outer};
+    return {params.scale / kReach, factors.inner, 0.5f * kReach * params.out_scale, 0.5f * factors.outer};
 }
 
 __device__ inline void value_and_slope(float score, const PairConstants &constants, float &value, float &slope)
 {
-    const float square = min_nan_f32(score * score, constants.end);
-    const float u = score * fma_rn_f32(constants.cubic, square, constants.linear);
-    const float t = tanh_approx_f32(u);
-    const float bend = fma_rn_f32(-t, t, 1.0f);
-    const float rise = score * fma_rn_f32(constants.cubic_slope, square, constants.linear);
-    value = fma_rn_f32(score, t, score);
-    slope = fma_rn_f32(rise, bend, t);
+    const float y = score * constants.reach;
+    float argument, rise;
+    find_argument(y, argument, rise);
+    const float t = tanh_approx_f32(argument);
+    value = fma_rn_f32(y, t, y);
+    slope = fma_rn_f32(rise, fma_rn_f32(-t, t, 1.0f), t);
 }
 
 __device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
@@ -1288,6 +1340,12 @@ __device__ inline void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, u
  * How gradients leave a consumer warpgroup of the Hopper backward: parts of dQ as reductions, whole ones through shared memory.
  */
 
+/*
+ * Cheap activations want dP early, under the second half of them, and reductions without a branch for each; where one is dear, or a step has 128
+ * queries, the reductions need all of the activations to be spread between, and branches that hold them there.
+ */
+constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
+
 /* Where a thread's part of the dQ of a step is added to the sums: nowhere, or in blocks of 16 columns from here on. */
 struct SumTarget {
     float *place;
@@ -1305,6 +1363,10 @@ struct Store : Products {
         float *const place = params->dq_sum + ld_shared_b64(note + kNoteOffset) +
                              row / 16 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
                              first_share_column() * 16 + lane() * 4;
+        if (kEarlyOutputs) { // the same for the warp: a block has room for all of its 16 rows
+            const bool exists = static_cast<int32_t>(shfl_sync_idx(row, 0)) < read_uniform_word(note + kNoteValidRows) && params->dq_sum != nullptr;
+            return {place, exists, exists};
+        }
         return {place, row < valid_rows, row + 8 < valid_rows};
     }
 
@@ -2235,7 +2297,7 @@ template <int kRegisters> __device__ inline void setmaxnreg_dec()
  * dK and dV it holds in registers. Scores are transposed, keys by queries, so that P and dS come out of the accumulators as the left
  * operands of dV and dK:
  *
- *     step i    S = K Q^T           dK += dS Q of step i - 1       dQ = dS^T K of step i - 2
+ *     step i    S = K Q^T           dQ = dS^T K of step i - 2      dK += dS Q of step i - 1
  *               P = f(S)
  *               dP = V dO^T         dV += P dO
  *               dS = f'(S) dP       to shared memory, for the other consumer
@@ -2243,6 +2305,10 @@ template <int kRegisters> __device__ inline void setmaxnreg_dec()
  * dQ needs the dS of both consumers; each makes one half of its columns. Two steps behind, it never waits for the other one, and the products of
  * a step always have others beside them while its elements are worked on (docs/kernels.md).
  */
+
+/* Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is. */
+constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
+constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
 
 struct Consumer : Mask {
     uint32_t tile = 0; // of keys, counted
@@ -2288,10 +2354,57 @@ struct Consumer : Mask {
         }
     }
 
-    /* dS of the other warpgroup in a step; the own one is there. */
+    /* dS of both warpgroups in a step: this one's threads meet here, long after they wrote it. */
     __device__ void wait_for_scores(uint32_t step) const
     {
         bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
+    }
+
+    /* Asks for S, dQ of two steps before and dK of the one before, a group each. */
+    template <int kBehind>
+    __device__ void multiply_first(float (&scores)[kScores], float (&query_sums)[kQuerySums], float (&key_sums)[kKeySums],
+                                   const uint32_t (&score_gradients)[kQuerySteps][4]) const
+    {
+        const RingPlace<kQueryStages> place = {now};
+        const RingPlace<kQueryStages> place_before = {now - 1};
+        mbarrier_wait_parity(shared.of_queries(place.slot()).full, place.phase());
+        wgmma_fence();
+        multiply_scores(scores, shared.queries(place.slot()));
+        wgmma_commit_group();
+        if (kBehind == 2 && kSumsQueries) {
+            wait_for_scores(now - 2);
+            wgmma_fence();
+            multiply_keys(query_sums, shared.scores(now - 2));
+            wgmma_commit_group();
+        }
+        if (kBehind > 0) {
+            add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
+            wgmma_commit_group();
+        }
+    }
+
+    /* dQ of two steps before has been made. */
+    __device__ void receive_queries(float (&query_sums)[kQuerySums], const PairConstants &constants) const
+    {
+        tie(query_sums);
+        if (kScoreSlots == 3) {
+            bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
+        }
+        if (writes_queries(*params)) {
+            write_queries(query_sums, now - 2, constants.slope_epilogue);
+        }
+    }
+
+    /* dS to where both warpgroups read it two steps later. */
+    template <int kBehind>
+    __device__ void pass_scores(const uint32_t (&score_gradients)[kQuerySteps][4], int32_t number_in_tile) const
+    {
+        if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
+            bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+        }
+        stage_scores(score_gradients, shared.scores(now));
+        fence_proxy_async_shared();
+        bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
     }
 
     /*
@@ -2301,70 +2414,77 @@ struct Consumer : Mask {
      */
     template <int kBehind, bool kHides>
     __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
-                         uint32_t (&score_gradients)[kQuerySteps][4], uint32_t work, int32_t number_in_tile,
-                         int32_t query_tile, const PairConstants &constants)
+                         uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
+                         int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
     {
+        constexpr bool kAddsQueries = kBehind == 2 && kSumsQueries;
         float scores[kScores];
         float query_sums[kQuerySums];
-        const RingPlace<kQueryStages> query_place = {now};
-        const RingPlace<kQueryStages> place_before = {now - 1};
         const RingPlace<kOutputStages> output_place = {now};
         const uint32_t outputs = shared.outputs(output_place.slot());
-        mbarrier_wait_parity(shared.of_queries(query_place.slot()).full, query_place.phase());
-        if (kBehind == 2 && kSumsQueries) {
-            wait_for_scores(now - 2);
-        }
-        wgmma_fence();
-        if (kBehind == 2 && kSumsQueries) {
-            multiply_keys(query_sums, shared.scores(now - 2));
-            wgmma_commit_group();
-        }
-        multiply_scores(scores, shared.queries(query_place.slot()));
-        wgmma_commit_group();
-        if (kBehind > 0) {
-            add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
-            wgmma_commit_group();
-        }
-        if (kBehind == 2 && kSumsQueries) {
-            wgmma_wait_group<2>();
-            tie(query_sums);
-            if (kScoreSlots == 3) {
-                bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
-            }
-            if (writes_queries(*params)) {
-                write_queries(query_sums, now - 2, constants.slope_epilogue);
-            }
-        }
+        multiply_first<kBehind>(scores, query_sums, key_sums, score_gradients);
         SumTarget target = {};
-        if (kBehind == 2 && kSumsQueries) {
+        if (kAddsQueries) {
             target = find_sums(now - 2);
         }
-        wgmma_wait_group<kBehind == 0 ? 0 : 1>();
-        tie(scores);
         uint32_t weights[kQuerySteps][4];
         uint32_t slopes[kQuerySteps][4];
+        if (kBefore > 0) {
+            wgmma_wait_group<(kAddsQueries ? 1 : 0) + (kBehind > 0 ? 1 : 0)>();
+            tie(scores);
+        }
 #pragma unroll
-        for (int i = 0; i < kQuerySteps; ++i) {
+        for (int i = 0; i < kBefore; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+        wgmma_wait_group<(kBehind > 0 ? 1 : 0)>();
+        tie(scores);
+        if (kAddsQueries) {
+            receive_queries(query_sums, constants);
+        }
+        constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
+#pragma unroll
+        for (int block = 0; kAddsQueries && kEarlyOutputs && block < kShareBlocks; ++block) {
+            add_columns(query_sums, target, block);
+        }
+#pragma unroll
+        for (int i = kBefore; i < kQuerySteps - kUnder; ++i) {
             activate(weights[i], slopes[i], scores, i, constants);
             // Reductions between the activations: a burst of them would wait for its way out of the SM.
-            if (kBehind == 2 && kSumsQueries && i < kShareColumns / 16) {
+            if (kAddsQueries && !kEarlyOutputs && i < kShareBlocks) {
                 add_columns(query_sums, target, i);
             }
         }
         if (kHides) {
             hide(weights, work, query_tile);
         }
-        mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        if (!kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
         float gradients[kScores];
         wgmma_fence();
-        multiply_outputs(gradients, outputs);
+        multiply_outputs(gradients, values, outputs);
         wgmma_commit_group();
+        if (kUnder > 0) { // they are there; but ptxas moves no activation up across a loop
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+#pragma unroll
+        for (int i = kQuerySteps - kUnder; i < kQuerySteps; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kUnder > 0) { // P has changed since
+            wgmma_fence();
+        }
         add_products(value_sums, weights, outputs, kBehind > 0);
         wgmma_commit_group();
         wgmma_wait_group<1>();
         tie(gradients);
         if (kBehind > 0) {
             tie(key_sums);
+            const RingPlace<kQueryStages> place_before = {now - 1};
             release_tile(shared.of_queries(place_before.slot()).empty);
         }
         apply_slopes(score_gradients, slopes, gradients, constants);
@@ -2372,13 +2492,7 @@ struct Consumer : Mask {
             hide(score_gradients, work, query_tile);
         }
         if (kSumsQueries) {
-            if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
-                bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
-            }
-            stage_scores(score_gradients, shared.scores(now));
-            fence_proxy_async_shared();
-            bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
-            bar_sync(own_barrier(), kWarpgroupThreads);
+            pass_scores<kBehind>(score_gradients, number_in_tile);
         }
         wgmma_wait_group<0>();
         tie(value_sums);
@@ -2413,7 +2527,7 @@ struct Consumer : Mask {
             }
             const SumTarget target = find_sums(step);
 #pragma unroll
-            for (int block = 0; block < kShareColumns / 16; ++block) {
+            for (int block = 0; block < kShareBlocks; ++block) {
                 add_columns(query_sums, target, block);
             }
         }
@@ -2427,24 +2541,26 @@ struct Consumer : Mask {
         uint32_t score_gradients[kQuerySteps][4];
         mbarrier_wait_parity(shared.of_keys().full, tile % 2);
         mbarrier_wait_parity(shared.of_values().full, tile % 2);
+        Values values;
+        load_values(values);
         if (steps > 0) {
             const QueryTiles tiles = query_tiles(work);
             int32_t query_tile = tiles.start;
             int32_t plain_first, plain_end;
             find_plain_tiles(work, plain_first, plain_end);
             constexpr bool kMayHide = true; // the first two do not ask: a mask that hides nothing does no harm
-            step<0, kMayHide>(key_sums, value_sums, score_gradients, work, 0, query_tile, constants);
+            step<0, kMayHide>(key_sums, value_sums, score_gradients, values, work, 0, query_tile, constants);
             if (steps > 1) {
                 query_tile = tiles.next(query_tile);
-                step<1, kMayHide>(key_sums, value_sums, score_gradients, work, 1, query_tile, constants);
+                step<1, kMayHide>(key_sums, value_sums, score_gradients, values, work, 1, query_tile, constants);
             }
             for (int32_t i = 2; i < steps; ++i) {
                 query_tile = tiles.next(query_tile);
                 if (query_tile < plain_first || query_tile >= plain_end) {
-                    step<2, true>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                    step<2, true>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
                     continue;
                 }
-                step<2, false>(key_sums, value_sums, score_gradients, work, i, query_tile, constants);
+                step<2, false>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
             }
             drain(key_sums, score_gradients, steps, constants);
         } else {
@@ -2480,7 +2596,7 @@ struct Consumer : Mask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_f160d4c9(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_eec9ec82(
     const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -3178,7 +3294,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_f160d4c9_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_eec9ec82_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

@@ -7,6 +7,8 @@
 #include "gradient.cuh"
 #include "numeric.cuh"
 
+constexpr int kPairOperations = 0; // of fp32, for one score
+
 struct PairConstants {
     float scale;           // of P; 1 in bf16
     float inner;           // of dP

@@ -9,6 +9,8 @@
 #include "ptx/convert.cuh"
 #include "ptx/prmt.cuh"
 
+constexpr int kPairOperations = 1; // of fp32, for one score
+
 struct PairConstants {
     float scale;           // of the raw score
     float inner;           // of dP
