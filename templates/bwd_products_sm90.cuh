@@ -15,10 +15,10 @@
 #include "wgmma_share.cuh"
 #include "wgmma_values.cuh"
 
-constexpr int kScores = kBlockM / 2;           // a thread's share of 64 keys x kBlockM queries
-constexpr int kKeySums = kDepthColumns / 2;    // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
-constexpr int kValueSums = kValueColumns / 2;  // of dV
-constexpr int kQuerySums = kShareColumns / 2;  // of dQ, kBlockM x kShareColumns
+constexpr int kScores = kBlockM / 2;          // a thread's share of 64 keys x kBlockM queries
+constexpr int kKeySums = kDepthColumns / 2;   // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
+constexpr int kValueSums = kValueColumns / 2; // of dV
+constexpr int kQuerySums = kShareColumns / 2; // of dQ, kBlockM x kShareColumns
 constexpr int kShareBlocks = kShareColumns / 16;
 constexpr int kDepthSteps = (kHeadDim + 15) / 16;
 constexpr int kValueSteps = (kHeadDimV + 15) / 16;
@@ -88,7 +88,8 @@ struct Products {
 #pragma unroll
         for (int step = 0; step < kHeldSteps; ++step) {
             const uint32_t unit = step % 4 * 2 + lane() / 16;
-            ldmatrix_x4(values.fragments[step], shared.values() + step / 4 * kKeyChunkBytes + row * 128 + ((unit ^ row % 8) << 4));
+            ldmatrix_x4(values.fragments[step],
+                        shared.values() + step / 4 * kKeyChunkBytes + row * 128 + ((unit ^ row % 8) << 4));
         }
     }
 
@@ -102,7 +103,8 @@ struct Products {
             if constexpr (kHoldsValues) {
                 wgmma_m64k16_rs<0>(slopes, values.fragments[step], b + along_columns<kBlockM>(step), step > 0);
             } else {
-                wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+                wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step),
+                                      step > 0);
             }
         }
     }
@@ -124,8 +126,9 @@ struct Products {
     {
         const uint64_t a = wgmma_descriptor_128b(scores + first_share_row() * (kBlockN * 2), 16, 1024);
         const uint32_t columns = first_share_column();
-        const uint64_t b = wgmma_descriptor_128b(
-            shared.keys() + columns / kChunkColumns * kKeyChunkBytes + columns % kChunkColumns * 2, kKeyChunkBytes, 1024);
+        const uint64_t b = wgmma_descriptor_128b(shared.keys() + columns / kChunkColumns * kKeyChunkBytes +
+                                                     columns % kChunkColumns * 2,
+                                                 kKeyChunkBytes, 1024);
 #pragma unroll
         for (int step = 0; step < kKeySteps; ++step) {
             wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0);

@@ -87,7 +87,8 @@ struct Store : Products {
         // Not one more: those behind are the other warpgroup's.
         const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
         const int32_t columns = left < kShareColumns ? left : kShareColumns;
-        store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns, factor);
+        store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns,
+                      factor);
     }
 
     /*
@@ -105,8 +106,8 @@ struct Store : Products {
             for (int n = 0; n < kChunkColumns / 8; ++n) {
                 const int sum = first_sum + 4 * n + 2 * half;
                 if (sum < kSums && row < valid_rows && n * 8 < columns) {
-                    store_gradients(target + row * row_stride + n * 8 + lane() % 4 * 2, sums[sum], sums[sum + 1], factor,
-                                    params->accumulate != 0);
+                    store_gradients(target + row * row_stride + n * 8 + lane() % 4 * 2, sums[sum], sums[sum + 1],
+                                    factor, params->accumulate != 0);
                 }
             }
         }
@@ -160,8 +161,8 @@ struct Store : Products {
         const int32_t first_key = static_cast<int32_t>(warp_key());
 #pragma unroll
         for (int column = 0; column < kColumns; column += kChunkColumns) {
-            store_columns(sums, column / 2, target + first_key * row_stride + column, row_stride, valid_keys - first_key,
-                          kColumns - column, factor);
+            store_columns(sums, column / 2, target + first_key * row_stride + column, row_stride,
+                          valid_keys - first_key, kColumns - column, factor);
         }
     }
 

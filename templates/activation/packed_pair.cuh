@@ -38,7 +38,8 @@ __device__ inline void packed_pair(float score0, float score1, const PairConstan
 }
 
 /* dS = f' dP of two pairs. */
-__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1, const PairConstants &constants)
+__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1,
+                                           const PairConstants &constants)
 {
     //@if fp16
     return packed_multiply(slopes, pack_input(product0 * constants.inner, product1 * constants.inner));

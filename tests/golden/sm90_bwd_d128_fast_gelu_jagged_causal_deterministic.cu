@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_df641d54
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_440aee43
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -466,380 +466,6 @@ __device__ inline QueryTiles query_tiles(uint32_t work)
             read_uniform_word(work + kWorkStartTile)};
 }
 
-// ---- templates/ptx/ldmatrix.cuh
-/*
- * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
- *
- * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
- * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
- */
-
-__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-// ---- templates/ptx/special_registers.cuh
-/*
- * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
- * when it has more blocks than the first may have.
- */
-
-__device__ inline uint32_t tid_x()
-{
-    return threadIdx.x;
-}
-
-__device__ inline uint32_t ctaid_x()
-{
-    return blockIdx.x;
-}
-
-__device__ inline uint32_t ctaid_y()
-{
-    return blockIdx.y;
-}
-
-__device__ inline uint32_t nctaid_x()
-{
-    return gridDim.x;
-}
-
-// ---- templates/ptx/wgmma.cuh
-/*
- * Asynchronous products of a warpgroup (4 warps, the first one a multiple of 4). PTX ISA, "wgmma" (sm_90a).
- *
- * wgmma_m64k16_ss and _rs, one pair a width in wgmma_n<width>.cuh and told apart by the size of the accumulator, compute
- * D = A B (+ D when accumulate) with A 64 x 16, B 16 x N, D 64 x N in fp32. A is a matrix in shared memory (ss) or fragments in
- * registers (rs); B is in shared memory. With thread t of the warpgroup
- *     D  d[4 j + c] is row 16 (t / 32) + t % 32 / 4 + 8 (c / 2), column 8 j + 2 (t % 4) + c % 2
- *     A  a[i] holds row 16 (t / 32) + t % 32 / 4 + 8 (i % 2), columns 2 (t % 4) + 8 (i / 2) and the next
- *
- * Order: wgmma_fence after registers or shared memory were touched, products, wgmma_commit_group, wgmma_wait_group. Until the wait,
- * neither d nor a may be touched; tie() after it keeps the compiler from reading d earlier.
- */
-
-__device__ inline void wgmma_fence()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-__device__ inline void wgmma_commit_group()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-/* Waits until at most kPending of the latest groups are under way. */
-template <int kPending> __device__ inline void wgmma_wait_group()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
-
-/* Registers as they are after everything above. */
-template <int kCount> __device__ inline void tie(float (&registers)[kCount])
-{
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-        asm volatile("" : "+f"(registers[i])::"memory");
-    }
-}
-
-template <int kCount> __device__ inline void tie(uint32_t (&registers)[kCount])
-{
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-        asm volatile("" : "+r"(registers[i])::"memory");
-    }
-}
-
-/*
- * Descriptor of a matrix in shared memory stored with the 128-byte swizzle: rows of 128 bytes, groups of 8 rows 1024 bytes long and
- * aligned. leading: bytes from one 64-column chunk to the next (matrices whose columns are not the K dimension); stride: bytes
- * from one group of 8 rows to the next.
- */
-__device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t leading, uint32_t stride)
-{
-    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
-           static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
-}
-
-// ---- templates/ptx/wgmma_n128.cuh
-/*
- * Products of a warpgroup, m64n128k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
- */
-
-// clang-format off
-template <int kTransA, int kTransB>
-__device__ inline void wgmma_m64k16_ss(float (&d)[64], uint64_t a, uint64_t b, bool accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, "
-                 "%8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, "
-                 "%56, %57, %58, %59, %60, %61, %62, %63 "
-                 "}, %64, %65, p, 1, 1, %67, %68; }"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-                   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
-                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-                   "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
-}
-
-template <int kTransB>
-__device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, "
-                 "%8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, "
-                 "%56, %57, %58, %59, %60, %61, %62, %63 "
-                 "}, {%64, %65, %66, %67}, %68, p, 1, 1, %70; }"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-                   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
-                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-                   "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
-}
-// clang-format on
-
-// ---- templates/ptx/wgmma_n64.cuh
-/*
- * Products of a warpgroup, m64n64k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
- */
-
-// clang-format off
-template <int kTransA, int kTransB>
-__device__ inline void wgmma_m64k16_ss(float (&d)[32], uint64_t a, uint64_t b, bool accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, "
-                 "%8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31 "
-                 "}, %32, %33, p, 1, 1, %35, %36; }"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31])
-                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
-}
-
-template <int kTransB>
-__device__ inline void wgmma_m64k16_rs(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, "
-                 "%8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31 "
-                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38; }"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
-}
-// clang-format on
-
-// ---- templates/bwd_products_sm90.cuh
-/*
- * The five products of a step of the Hopper backward, of one consumer warpgroup; who owns what, and the named barriers.
- */
-
-constexpr int kScores = kBlockM / 2;           // a thread's share of 64 keys x kBlockM queries
-constexpr int kKeySums = kDepthColumns / 2;    // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
-constexpr int kValueSums = kValueColumns / 2;  // of dV
-constexpr int kQuerySums = kShareColumns / 2;  // of dQ, kBlockM x kShareColumns
-constexpr int kShareBlocks = kShareColumns / 16;
-constexpr int kDepthSteps = (kHeadDim + 15) / 16;
-constexpr int kValueSteps = (kHeadDimV + 15) / 16;
-constexpr int kQuerySteps = kBlockM / 16;
-constexpr int kKeySteps = kBlockN / 16;
-
-/* The sums of dK and dV of one of the blocks that share a tile of keys, in words: of each warp a piece. */
-constexpr int kRecordOfWarp = 32 * (kKeySums + kValueSums);
-constexpr int kRecord = kConsumers * 4 * kRecordOfWarp;
-
-/*
- * Where there are registers for it, a warpgroup holds its rows of V, as left operands of dP: products with both operands in shared memory take
- * all of its bandwidth.
- */
-constexpr bool kHoldsValues = kBlockM == 64 && kKeySums + kValueSums <= 96;
-constexpr int kHeldSteps = kHoldsValues ? kValueSteps : 0;
-
-struct Values {
-    uint32_t fragments[kHoldsValues ? kValueSteps : 1][4];
-};
-
-struct Products {
-    Shared shared;
-    const gdpa_bwd_params *params;
-    uint32_t number; // of the warpgroup, from 0
-
-    __device__ uint32_t lane() const
-    {
-        return tid_x() % 32;
-    }
-
-    /* First of the warp's 16 keys in the tile. */
-    __device__ uint32_t warp_key() const
-    {
-        return number * 64 + tid_x() / 32 % 4 * 16;
-    }
-
-    /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
-    __device__ void release_tile(uint32_t empty_barrier) const
-    {
-        if (tid_x() % kWarpgroupThreads == 0) {
-            mbarrier_arrive(empty_barrier);
-        }
-    }
-
-    /* 16 columns of a tile whose rows have kRows x 128 bytes a chunk, as a distance of descriptors. */
-    template <int kRows> __device__ static constexpr uint64_t along_columns(int step)
-    {
-        return (step / 4 * (kRows * 128) + step % 4 * 32) / 16;
-    }
-
-    /* S = K Q^T, 64 keys by kBlockM queries. */
-    __device__ void multiply_scores(float (&scores)[kScores], uint32_t queries) const
-    {
-        const uint64_t a = wgmma_descriptor_128b(shared.keys() + number * (64 * 128), 16, 1024);
-        const uint64_t b = wgmma_descriptor_128b(queries, 16, 1024);
-#pragma unroll
-        for (int step = 0; step < kDepthSteps; ++step) {
-            wgmma_m64k16_ss<0, 0>(scores, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
-        }
-    }
-
-    /* The warpgroup's rows of V, where registers hold them. */
-    __device__ void load_values(Values &values) const
-    {
-        const uint32_t row = warp_key() + lane() % 16;
-#pragma unroll
-        for (int step = 0; step < kHeldSteps; ++step) {
-            const uint32_t unit = step % 4 * 2 + lane() / 16;
-            ldmatrix_x4(values.fragments[step], shared.values() + step / 4 * kKeyChunkBytes + row * 128 + ((unit ^ row % 8) << 4));
-        }
-    }
-
-    /* dP = V dO^T */
-    __device__ void multiply_outputs(float (&slopes)[kScores], const Values &values, uint32_t outputs) const
-    {
-        const uint64_t a = wgmma_descriptor_128b(shared.values() + number * (64 * 128), 16, 1024);
-        const uint64_t b = wgmma_descriptor_128b(outputs, 16, 1024);
-#pragma unroll
-        for (int step = 0; step < kValueSteps; ++step) {
-            if constexpr (kHoldsValues) {
-                wgmma_m64k16_rs<0>(slopes, values.fragments[step], b + along_columns<kBlockM>(step), step > 0);
-            } else {
-                wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
-            }
-        }
-    }
-
-    /* dV += P dO, or dK += dS Q: the right operand is read along its rows. */
-    template <int kSums>
-    __device__ static void add_products(float (&sums)[kSums], const uint32_t (&left)[kQuerySteps][4], uint32_t right,
-                                        bool accumulate)
-    {
-        const uint64_t b = wgmma_descriptor_128b(right, kQueryChunkBytes, 1024);
-#pragma unroll
-        for (int step = 0; step < kQuerySteps; ++step) {
-            wgmma_m64k16_rs<1>(sums, left[step], b + step * (16 * 128) / 16, step > 0 || accumulate);
-        }
-    }
-
-    /* This warpgroup's rows or columns of dQ = dS^T K, over the keys of both. */
-    __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores) const
-    {
-        const uint64_t a = wgmma_descriptor_128b(scores + first_share_row() * (kBlockN * 2), 16, 1024);
-        const uint32_t columns = first_share_column();
-        const uint64_t b = wgmma_descriptor_128b(
-            shared.keys() + columns / kChunkColumns * kKeyChunkBytes + columns % kChunkColumns * 2, kKeyChunkBytes, 1024);
-#pragma unroll
-        for (int step = 0; step < kKeySteps; ++step) {
-            wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0);
-        }
-    }
-
-    /* Of the part of dQ that is this warpgroup's. */
-    __device__ uint32_t first_share_row() const
-    {
-        return kSharesRows ? number * 64 : 0;
-    }
-
-    __device__ uint32_t first_share_column() const
-    {
-        return kSharesRows ? 0 : number * kShareColumns;
-    }
-
-    /* In the query tile, the upper one of the two rows that the thread has of dQ. */
-    __device__ int32_t share_row() const
-    {
-        return static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
-    }
-
-    /* Named barriers, 0 being the block's: one for each warpgroup itself, */
-    __device__ uint32_t own_barrier() const
-    {
-        return 1 + number;
-    }
-
-    /* that dS of a step of warpgroup w is there, */
-    __device__ static uint32_t scores_barrier(uint32_t warpgroup, uint32_t step)
-    {
-        return 1 + kConsumers + warpgroup * kScoreSlots + step % kScoreSlots;
-    }
-
-    /* and that w has made its part of the dQ of a step. */
-    __device__ static uint32_t read_barrier(uint32_t warpgroup, uint32_t step)
-    {
-        return 1 + kConsumers + kConsumers * kScoreSlots + warpgroup * kScoreSlots + step % kScoreSlots;
-    }
-};
-
 // ---- templates/ptx/convert.cuh
 /*
  * Conversions between fp32 and 16-bit types, round to nearest even. PTX ISA, "cvt".
@@ -1236,350 +862,6 @@ __device__ inline void store_gradients(Gradient *place, float low, float high, f
     st_global_b32(place, packed);
 }
 
-// ---- templates/activation/gelu_argument.cuh
-/*
- * The argument of the tanh in the tanh form of gelu: u(x) = sqrt(2/pi) (x + 0.044715 x^3) = x (k0 + k1 x^2), and u'(x) of x^2.
- */
-
-constexpr float kGeluK0 = 0.7978845608028654f;  // sqrt(2/pi)
-constexpr float kGeluK1 = 0.03567740813636141f; // 0.044715 sqrt(2/pi)
-
-__device__ inline float gelu_argument(float x)
-{
-    return x * fma_rn_f32(kGeluK1, x * x, kGeluK0);
-}
-
-__device__ inline float gelu_argument_slope(float square)
-{
-    return fma_rn_f32(3.0f * kGeluK1, square, kGeluK0);
-}
-
-// ---- templates/activation/packed_pair/fast_gelu.cuh
-/*
- * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3). 9 operations and 1 special function.
- */
-
-constexpr int kPairOperations = 9; // of fp32, for one score
-constexpr float kReach = 6.0f; // t is 1 there
-constexpr float kLinear = kGeluK0 * kReach;
-constexpr float kCubic = kGeluK1 * kReach * kReach * kReach;
-
-/* u and x u' for x = kReach y. Beyond 1 both go on as straight lines: a cube would overflow, and infinity times 0 is not 0. */
-__device__ inline void find_argument(float y, float &argument, float &rise)
-{
-    const float square = fma_rn_sat_f32(y, y, 0.0f);
-    argument = y * fma_rn_f32(kCubic, square, kLinear);
-    rise = y * fma_rn_f32(3.0f * kCubic, square, kLinear);
-}
-
-// ---- templates/activation/packed_pair/through_tanh.cuh
-/*
- * Activations of the form f(x) = x/2 (1 + t), t = tanh(u(x)) with an odd polynomial u: f' = 1/2 (1 + t + x u' (1 - t^2)).
- *
- * A file that includes this one defines kReach and find_argument, which gives u and x u' of y = x / kReach. P is y (1 + t) and the slope 2 f' - 1; what is
- * missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
- *
- * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
- * the exact functions.
- */
-
-struct PairConstants {
-    float reach;           // of a raw score
-    float inner;           // of dP
-    float weight_epilogue; // of dV
-    float slope_epilogue;  // of dQ and dK
-};
-
-__device__ inline PairConstants pair_constants(const gdpa_bwd_params &params)
-{
-    const GradientFactors factors = gradient_factors(params);
-    return {params.scale / kReach, factors.inner, 0.5f * kReach * params.out_scale, 0.5f * factors.outer};
-}
-
-__device__ inline void value_and_slope(float score, const PairConstants &constants, float &value, float &slope)
-{
-    const float y = score * constants.reach;
-    float argument, rise;
-    find_argument(y, argument, rise);
-    const float t = tanh_approx_f32(argument);
-    value = fma_rn_f32(y, t, y);
-    slope = fma_rn_f32(rise, fma_rn_f32(-t, t, 1.0f), t);
-}
-
-__device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
-                                   uint32_t &slopes)
-{
-    float values[2];
-    float both[2];
-    value_and_slope(score0, constants, values[0], both[0]);
-    value_and_slope(score1, constants, values[1], both[1]);
-    weights = pack_input(values[0], values[1]);
-    slopes = pack_input(both[0], both[1]);
-}
-
-__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1, const PairConstants &constants)
-{
-    const uint32_t products = pack_input(product0, product1);
-    return packed_fma(slopes, products, products); // the slopes are 2 f' - 1
-}
-
-// ---- templates/ptx/stmatrix.cuh
-/*
- * Stores of 8x8 matrices of 16-bit elements, four at a time: the inverse of ldmatrix_x4. PTX ISA, "stmatrix" (sm_90).
- */
-
-__device__ inline void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
-                 "r"(m2), "r"(m3)
-                 : "memory");
-}
-
-// ---- templates/bwd_store_sm90.cuh
-/*
- * How gradients leave a consumer warpgroup of the Hopper backward: parts of dQ as reductions, whole ones through shared memory.
- */
-
-/*
- * Cheap activations want dP early, under the second half of them, and reductions without a branch for each; where one is dear, or a step has 128
- * queries, the reductions need all of the activations to be spread between, and branches that hold them there.
- */
-constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
-
-/* Where a thread's part of the dQ of a step is added to the sums: nowhere, or in blocks of 16 columns from here on. */
-struct SumTarget {
-    float *place;
-    bool upper; // whether its row of the upper 8 exists
-    bool lower;
-};
-
-struct Store : Products {
-    /* Each warp has 16 rows of the query tile, and in them blocks of 16 columns. */
-    __device__ SumTarget find_sums(uint32_t step) const
-    {
-        const uint32_t note = shared.note(step);
-        const int32_t row = share_row();
-        const int32_t valid_rows = params->dq_sum != nullptr ? read_word(note + kNoteValidRows) : 0;
-        float *const place = params->dq_sum + ld_shared_b64(note + kNoteOffset) +
-                             row / 16 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
-                             first_share_column() * 16 + lane() * 4;
-        if (kEarlyOutputs) { // the same for the warp: a block has room for all of its 16 rows
-            const int32_t warp_row = static_cast<int32_t>(shfl_sync_idx(row, 0));
-            const bool exists = params->dq_sum != nullptr && warp_row < read_uniform_word(note + kNoteValidRows);
-            return {place, exists, exists};
-        }
-        return {place, row < valid_rows, row + 8 < valid_rows};
-    }
-
-    /* Adds a block of 16 columns. */
-    __device__ void add_columns(const float (&sums)[kQuerySums], const SumTarget &target, int block) const
-    {
-        if (first_share_column() + block * 16 >= kSumColumns) {
-            return;
-        }
-        const float upper[4] = {sums[8 * block], sums[8 * block + 1], sums[8 * block + 4], sums[8 * block + 5]};
-        const float lower[4] = {sums[8 * block + 2], sums[8 * block + 3], sums[8 * block + 6], sums[8 * block + 7]};
-        if (target.upper) {
-            add_four(target.place + block * kSumBlock, upper);
-        }
-        if (target.lower) {
-            add_four(target.place + block * kSumBlock + kSumBlock / 2, lower);
-        }
-    }
-
-    /* All keys of the sequence are in this tile: dQ is complete. */
-    __device__ void write_queries(const float (&sums)[kQuerySums], uint32_t step, float factor) const
-    {
-        const uint32_t note = shared.note(step);
-        const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
-        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
-                                 first_row * params->dq_stride_row + first_share_column();
-        // Not one more: those behind are the other warpgroup's.
-        const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
-        const int32_t columns = left < kShareColumns ? left : kShareColumns;
-        store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns, factor);
-    }
-
-    /*
-     * 64 columns, or as many as there are, of the warp's 16 rows of a gradient, as far as they exist. target: row and column 0 of them.
-     */
-    template <int kSums>
-    __device__ void store_columns(const float (&sums)[kSums], int first_sum, Gradient *target, int64_t row_stride,
-                                  int32_t valid_rows, int32_t columns, float factor) const
-    {
-        stage(sums, first_sum, factor);
-        bar_warp_sync();
-#pragma unroll
-        for (int i = 0; i < 4; ++i) { // 4 rows of 8 units of 16 bytes
-            const uint32_t row = i * 4 + lane() / 8;
-            const uint32_t unit = lane() % 8;
-            if (static_cast<int32_t>(row) < valid_rows && static_cast<int32_t>(unit) * 8 < columns) {
-                uint32_t words[4];
-                ld_shared_v4_b32(words, staging_address(row, unit));
-                st_global_v4_b32(target + row * row_stride + unit * 8, words);
-            }
-        }
-        bar_warp_sync();
-    }
-
-    /* Of the warp's own rows. */
-    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
-    {
-        const uint32_t rows = tid_x() % kWarpgroupThreads / 32 * 16;
-        return shared.staging(number) + (rows + row) * 128 + ((unit ^ row % 8) << 4);
-    }
-
-    template <int kSums> __device__ void stage(const float (&sums)[kSums], int first_sum, float factor) const
-    {
-#pragma unroll
-        for (int n = 0; n < kChunkColumns / 16; ++n) { // 16 columns
-            uint32_t packed[4] = {0, 0, 0, 0};
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int sum = first_sum + 8 * n + 2 * i;
-                if (sum < kSums) {
-                    packed[i] = pack_output(scale_output(sums[sum], factor), scale_output(sums[sum + 1], factor));
-                }
-            }
-            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
-        }
-    }
-
-    /* dK or dV of the warp's keys. target: key 0 of the tile. */
-    template <int kColumns, int kSums>
-    __device__ void store_sums(const float (&sums)[kSums], Gradient *target, int64_t row_stride, int32_t valid_keys,
-                               float factor) const
-    {
-        const int32_t first_key = static_cast<int32_t>(warp_key());
-#pragma unroll
-        for (int column = 0; column < kColumns; column += kChunkColumns) {
-            store_columns(sums, column / 2, target + first_key * row_stride + column, row_stride, valid_keys - first_key,
-                          kColumns - column, factor);
-        }
-    }
-
-    /* dK and dV of the tile. */
-    __device__ void store(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums], uint32_t work,
-                          const PairConstants &constants) const
-    {
-        const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
-        Gradient *const dk = static_cast<Gradient *>(params->dk) + ld_shared_b64(work + kWorkOffsetK);
-        Gradient *const dv = static_cast<Gradient *>(params->dv) + ld_shared_b64(work + kWorkOffsetV);
-        mbarrier_arrive(shared.of_values().empty); // V and the message have been read
-        if (params->dv != nullptr) {
-            store_sums<kHeadDimV>(value_sums, dv, params->dv_stride_row, valid_keys, constants.weight_epilogue);
-        }
-        if (params->dk != nullptr) {
-            store_sums<kHeadDim>(key_sums, dk, params->dk_stride_row, valid_keys, constants.slope_epilogue);
-        }
-    }
-};
-
-// ---- templates/mask.cuh
-/*
- * Visibility: which keys a query sees. Position i of the queries stands at position i + offset of the keys, offset = length_k -
- * length_q (bottom_right) or 0 (top_left), and sees the keys from i + offset - kWindowLeft to i + offset + kWindowRight, as far as they exist.
- */
-
-/* The keys that any row of a query tile sees, [begin, end); begin >= end: none. */
-struct KeyRange {
-    int32_t begin;
-    int32_t end;
-};
-
-/* What to add to a query's position to get the key position it stands at. */
-__device__ inline int64_t key_offset(int32_t length_q, int32_t length_k)
-{
-    return static_cast<int64_t>(length_k) - length_q;
-}
-
-/* first_row, last_row: of the query tile, in its sequence. */
-__device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int32_t length_q, int32_t length_k)
-{
-    int64_t begin = 0;
-    int64_t end = length_k;
-    const int64_t offset = key_offset(length_q, length_k);
-    const int64_t behind_rightmost = last_row + offset + kWindowRight + 1;
-    end = behind_rightmost < end ? behind_rightmost : end;
-    if (end <= begin) {
-        return {0, 0};
-    }
-    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
-}
-
-/* Whether some pair of the query tile and the key tile at `key` is hidden. */
-__device__ inline bool tile_needs_mask(int64_t first_row, int64_t last_row, int64_t offset, int32_t key)
-{
-    bool needs_mask = false;
-    needs_mask = needs_mask || key + kBlockN - 1 > first_row + offset + kWindowRight;
-    return needs_mask;
-}
-
-/* aligned_row: position of the query among the keys, i + offset. */
-__device__ inline bool is_visible(int64_t aligned_row, int64_t key)
-{
-    bool visible = true;
-    visible = visible && key <= aligned_row + kWindowRight;
-    return visible;
-}
-
-/* Zeroes the hidden ones of two packed elements of P at keys `key` and `key + 1`. */
-__device__ inline uint32_t hide(uint32_t packed, int64_t aligned_row, int64_t key)
-{
-    const uint32_t low = is_visible(aligned_row, key) ? 0x0000ffffu : 0;
-    const uint32_t high = is_visible(aligned_row, key + 1) ? 0xffff0000u : 0;
-    return packed & (low | high);
-}
-
-// ---- templates/bwd_mask_sm90.cuh
-/*
- * Masks of the Hopper backward: which steps hide something from a warpgroup, and how pairs are zeroed.
- */
-
-struct Mask : Store {
-    /* Zeroes the hidden pairs. Bounds are queries of the tile, relative to the thread's first one. */
-    __device__ void hide(uint32_t (&pairs)[kQuerySteps][4], uint32_t work, int32_t query_tile) const
-    {
-        const int64_t offset = key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
-        const int64_t first_query = static_cast<int64_t>(query_tile) * kBlockM + lane() % 4 * 2;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) { // the upper and the lower 8 keys of the warp's 16
-            const int64_t key = read_uniform_word(work + kWorkFirstKey) + warp_key() + lane() / 4 + half * 8;
-            const int32_t low = clamp_to_tile(key - kWindowRight - offset - first_query);
-#pragma unroll
-            for (int pair = 0; pair < kQuerySteps * 2; ++pair) {
-                const int32_t column = pair * 8;
-                bool left = true;
-                bool right = true;
-                left = left && column >= low;
-                right = right && column + 1 >= low;
-                pairs[pair / 2][pair % 2 * 2 + half] &= (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
-            }
-        }
-    }
-
-    __device__ static int32_t clamp_to_tile(int64_t query)
-    {
-        return static_cast<int32_t>(query < -1 ? -1 : query > kBlockM ? kBlockM : query);
-    }
-
-    /* The query tiles of which every row sees all keys of the warpgroup, [first, end). */
-    __device__ void find_plain_tiles(uint32_t work, int32_t &first, int32_t &end) const
-    {
-        const int64_t offset = key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
-        const int64_t first_key = read_uniform_word(work + kWorkFirstKey) + static_cast<int64_t>(number) * 64;
-        first = 0;
-        end = read_uniform_word(work + kWorkEndTile);
-        const int64_t first_row = first_key + 63 - kWindowRight - offset;
-        first = first_row <= 0 ? 0 : clamp_tile((first_row + kBlockM - 1) / kBlockM, end);
-    }
-
-    __device__ static int32_t clamp_tile(int64_t tile, int32_t highest)
-    {
-        return static_cast<int32_t>(tile < highest ? tile : highest);
-    }
-};
-
 // ---- templates/ptx/fence.cuh
 /*
  * Order between ordinary accesses and those of the copy engine and the tensor cores (the async proxy). PTX ISA, "fence.proxy".
@@ -1589,6 +871,32 @@ struct Mask : Store {
 __device__ inline void fence_proxy_async_shared()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- templates/ptx/special_registers.cuh
+/*
+ * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
+ * when it has more blocks than the first may have.
+ */
+
+__device__ inline uint32_t tid_x()
+{
+    return threadIdx.x;
+}
+
+__device__ inline uint32_t ctaid_x()
+{
+    return blockIdx.x;
+}
+
+__device__ inline uint32_t ctaid_y()
+{
+    return blockIdx.y;
+}
+
+__device__ inline uint32_t nctaid_x()
+{
+    return gridDim.x;
 }
 
 // ---- templates/ptx/tma.cuh
@@ -1812,6 +1120,357 @@ struct Producer {
     }
 };
 
+// ---- templates/ptx/ldmatrix.cuh
+/*
+ * Loads of 8x8 matrices of 16-bit elements, four at a time. PTX ISA, "ldmatrix".
+ *
+ * Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned). Register i of lane l gets the elements
+ * (row l / 4, columns 2 (l % 4) and + 1) of matrix i, or of its transpose.
+ */
+
+__device__ inline void ldmatrix_x4(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ inline void ldmatrix_x4_trans(uint32_t (&matrix)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- templates/ptx/wgmma.cuh
+/*
+ * Asynchronous products of a warpgroup (4 warps, the first one a multiple of 4). PTX ISA, "wgmma" (sm_90a).
+ *
+ * wgmma_m64k16_ss and _rs, one pair a width in wgmma_n<width>.cuh and told apart by the size of the accumulator, compute
+ * D = A B (+ D when accumulate) with A 64 x 16, B 16 x N, D 64 x N in fp32. A is a matrix in shared memory (ss) or fragments in
+ * registers (rs); B is in shared memory. With thread t of the warpgroup
+ *     D  d[4 j + c] is row 16 (t / 32) + t % 32 / 4 + 8 (c / 2), column 8 j + 2 (t % 4) + c % 2
+ *     A  a[i] holds row 16 (t / 32) + t % 32 / 4 + 8 (i % 2), columns 2 (t % 4) + 8 (i / 2) and the next
+ *
+ * Order: wgmma_fence after registers or shared memory were touched, products, wgmma_commit_group, wgmma_wait_group. Until the wait,
+ * neither d nor a may be touched; tie() after it keeps the compiler from reading d earlier.
+ */
+
+__device__ inline void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ inline void wgmma_commit_group()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Waits until at most kPending of the latest groups are under way. */
+template <int kPending> __device__ inline void wgmma_wait_group()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+/* Registers as they are after everything above. */
+template <int kCount> __device__ inline void tie(float (&registers)[kCount])
+{
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        asm volatile("" : "+f"(registers[i])::"memory");
+    }
+}
+
+template <int kCount> __device__ inline void tie(uint32_t (&registers)[kCount])
+{
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        asm volatile("" : "+r"(registers[i])::"memory");
+    }
+}
+
+/*
+ * Descriptor of a matrix in shared memory stored with the 128-byte swizzle: rows of 128 bytes, groups of 8 rows 1024 bytes long and
+ * aligned. leading: bytes from one 64-column chunk to the next (matrices whose columns are not the K dimension); stride: bytes
+ * from one group of 8 rows to the next.
+ */
+__device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t leading, uint32_t stride)
+{
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
+           static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
+}
+
+// ---- templates/ptx/wgmma_n128.cuh
+/*
+ * Products of a warpgroup, m64n128k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
+ */
+
+// clang-format off
+template <int kTransA, int kTransB>
+__device__ inline void wgmma_m64k16_ss(float (&d)[64], uint64_t a, uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, "
+                 "%56, %57, %58, %59, %60, %61, %62, %63 "
+                 "}, %64, %65, p, 1, 1, %67, %68; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+                   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
+                   "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
+}
+
+template <int kTransB>
+__device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, "
+                 "%56, %57, %58, %59, %60, %61, %62, %63 "
+                 "}, {%64, %65, %66, %67}, %68, p, 1, 1, %70; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+                   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
+                   "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
+}
+// clang-format on
+
+// ---- templates/ptx/wgmma_n64.cuh
+/*
+ * Products of a warpgroup, m64n64k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
+ */
+
+// clang-format off
+template <int kTransA, int kTransB>
+__device__ inline void wgmma_m64k16_ss(float (&d)[32], uint64_t a, uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, %32, %33, p, 1, 1, %35, %36; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
+}
+
+template <int kTransB>
+__device__ inline void wgmma_m64k16_rs(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
+}
+// clang-format on
+
+// ---- templates/bwd_products_sm90.cuh
+/*
+ * The five products of a step of the Hopper backward, of one consumer warpgroup; who owns what, and the named barriers.
+ */
+
+constexpr int kScores = kBlockM / 2;          // a thread's share of 64 keys x kBlockM queries
+constexpr int kKeySums = kDepthColumns / 2;   // of dK, 64 x kDepthColumns (head_dim rounded up to a width of wgmma)
+constexpr int kValueSums = kValueColumns / 2; // of dV
+constexpr int kQuerySums = kShareColumns / 2; // of dQ, kBlockM x kShareColumns
+constexpr int kShareBlocks = kShareColumns / 16;
+constexpr int kDepthSteps = (kHeadDim + 15) / 16;
+constexpr int kValueSteps = (kHeadDimV + 15) / 16;
+constexpr int kQuerySteps = kBlockM / 16;
+constexpr int kKeySteps = kBlockN / 16;
+
+/* The sums of dK and dV of one of the blocks that share a tile of keys, in words: of each warp a piece. */
+constexpr int kRecordOfWarp = 32 * (kKeySums + kValueSums);
+constexpr int kRecord = kConsumers * 4 * kRecordOfWarp;
+
+/*
+ * Where there are registers for it, a warpgroup holds its rows of V, as left operands of dP: products with both operands in shared memory take
+ * all of its bandwidth.
+ */
+constexpr bool kHoldsValues = kBlockM == 64 && kKeySums + kValueSums <= 96;
+constexpr int kHeldSteps = kHoldsValues ? kValueSteps : 0;
+
+struct Values {
+    uint32_t fragments[kHoldsValues ? kValueSteps : 1][4];
+};
+
+struct Products {
+    Shared shared;
+    const gdpa_bwd_params *params;
+    uint32_t number; // of the warpgroup, from 0
+
+    __device__ uint32_t lane() const
+    {
+        return tid_x() % 32;
+    }
+
+    /* First of the warp's 16 keys in the tile. */
+    __device__ uint32_t warp_key() const
+    {
+        return number * 64 + tid_x() / 32 % 4 * 16;
+    }
+
+    /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
+    __device__ void release_tile(uint32_t empty_barrier) const
+    {
+        if (tid_x() % kWarpgroupThreads == 0) {
+            mbarrier_arrive(empty_barrier);
+        }
+    }
+
+    /* 16 columns of a tile whose rows have kRows x 128 bytes a chunk, as a distance of descriptors. */
+    template <int kRows> __device__ static constexpr uint64_t along_columns(int step)
+    {
+        return (step / 4 * (kRows * 128) + step % 4 * 32) / 16;
+    }
+
+    /* S = K Q^T, 64 keys by kBlockM queries. */
+    __device__ void multiply_scores(float (&scores)[kScores], uint32_t queries) const
+    {
+        const uint64_t a = wgmma_descriptor_128b(shared.keys() + number * (64 * 128), 16, 1024);
+        const uint64_t b = wgmma_descriptor_128b(queries, 16, 1024);
+#pragma unroll
+        for (int step = 0; step < kDepthSteps; ++step) {
+            wgmma_m64k16_ss<0, 0>(scores, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step), step > 0);
+        }
+    }
+
+    /* The warpgroup's rows of V, where registers hold them. */
+    __device__ void load_values(Values &values) const
+    {
+        const uint32_t row = warp_key() + lane() % 16;
+#pragma unroll
+        for (int step = 0; step < kHeldSteps; ++step) {
+            const uint32_t unit = step % 4 * 2 + lane() / 16;
+            ldmatrix_x4(values.fragments[step],
+                        shared.values() + step / 4 * kKeyChunkBytes + row * 128 + ((unit ^ row % 8) << 4));
+        }
+    }
+
+    /* dP = V dO^T */
+    __device__ void multiply_outputs(float (&slopes)[kScores], const Values &values, uint32_t outputs) const
+    {
+        const uint64_t a = wgmma_descriptor_128b(shared.values() + number * (64 * 128), 16, 1024);
+        const uint64_t b = wgmma_descriptor_128b(outputs, 16, 1024);
+#pragma unroll
+        for (int step = 0; step < kValueSteps; ++step) {
+            if constexpr (kHoldsValues) {
+                wgmma_m64k16_rs<0>(slopes, values.fragments[step], b + along_columns<kBlockM>(step), step > 0);
+            } else {
+                wgmma_m64k16_ss<0, 0>(slopes, a + along_columns<kBlockN>(step), b + along_columns<kBlockM>(step),
+                                      step > 0);
+            }
+        }
+    }
+
+    /* dV += P dO, or dK += dS Q: the right operand is read along its rows. */
+    template <int kSums>
+    __device__ static void add_products(float (&sums)[kSums], const uint32_t (&left)[kQuerySteps][4], uint32_t right,
+                                        bool accumulate)
+    {
+        const uint64_t b = wgmma_descriptor_128b(right, kQueryChunkBytes, 1024);
+#pragma unroll
+        for (int step = 0; step < kQuerySteps; ++step) {
+            wgmma_m64k16_rs<1>(sums, left[step], b + step * (16 * 128) / 16, step > 0 || accumulate);
+        }
+    }
+
+    /* This warpgroup's rows or columns of dQ = dS^T K, over the keys of both. */
+    __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores) const
+    {
+        const uint64_t a = wgmma_descriptor_128b(scores + first_share_row() * (kBlockN * 2), 16, 1024);
+        const uint32_t columns = first_share_column();
+        const uint64_t b = wgmma_descriptor_128b(shared.keys() + columns / kChunkColumns * kKeyChunkBytes +
+                                                     columns % kChunkColumns * 2,
+                                                 kKeyChunkBytes, 1024);
+#pragma unroll
+        for (int step = 0; step < kKeySteps; ++step) {
+            wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0);
+        }
+    }
+
+    /* Of the part of dQ that is this warpgroup's. */
+    __device__ uint32_t first_share_row() const
+    {
+        return kSharesRows ? number * 64 : 0;
+    }
+
+    __device__ uint32_t first_share_column() const
+    {
+        return kSharesRows ? 0 : number * kShareColumns;
+    }
+
+    /* In the query tile, the upper one of the two rows that the thread has of dQ. */
+    __device__ int32_t share_row() const
+    {
+        return static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16 + lane() / 4);
+    }
+
+    /* Named barriers, 0 being the block's: one for each warpgroup itself, */
+    __device__ uint32_t own_barrier() const
+    {
+        return 1 + number;
+    }
+
+    /* that dS of a step of warpgroup w is there, */
+    __device__ static uint32_t scores_barrier(uint32_t warpgroup, uint32_t step)
+    {
+        return 1 + kConsumers + warpgroup * kScoreSlots + step % kScoreSlots;
+    }
+
+    /* and that w has made its part of the dQ of a step. */
+    __device__ static uint32_t read_barrier(uint32_t warpgroup, uint32_t step)
+    {
+        return 1 + kConsumers + kConsumers * kScoreSlots + warpgroup * kScoreSlots + step % kScoreSlots;
+    }
+};
+
 // ---- templates/bwd_repair_sm90.cuh
 /*
  * The warp of the Hopper backward that zeroes the rows of tiles which are not of the sequence, before the consumers see them.
@@ -2018,6 +1677,62 @@ __device__ inline GradientTile find_key_tile(const gdpa_bwd_params &params, int6
 __device__ inline GradientTile find_query_tile(const gdpa_bwd_params &params, int64_t tile)
 {
     return find_tile<kBlockM>({params.cu_seqlens_q, params.batch, params.heads_q, params.query_tiles_per_seq}, tile);
+}
+
+// ---- templates/mask.cuh
+/*
+ * Visibility: which keys a query sees. Position i of the queries stands at position i + offset of the keys, offset = length_k -
+ * length_q (bottom_right) or 0 (top_left), and sees the keys from i + offset - kWindowLeft to i + offset + kWindowRight, as far as they exist.
+ */
+
+/* The keys that any row of a query tile sees, [begin, end); begin >= end: none. */
+struct KeyRange {
+    int32_t begin;
+    int32_t end;
+};
+
+/* What to add to a query's position to get the key position it stands at. */
+__device__ inline int64_t key_offset(int32_t length_q, int32_t length_k)
+{
+    return static_cast<int64_t>(length_k) - length_q;
+}
+
+/* first_row, last_row: of the query tile, in its sequence. */
+__device__ inline KeyRange visible_keys(int64_t first_row, int64_t last_row, int32_t length_q, int32_t length_k)
+{
+    int64_t begin = 0;
+    int64_t end = length_k;
+    const int64_t offset = key_offset(length_q, length_k);
+    const int64_t behind_rightmost = last_row + offset + kWindowRight + 1;
+    end = behind_rightmost < end ? behind_rightmost : end;
+    if (end <= begin) {
+        return {0, 0};
+    }
+    return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+/* Whether some pair of the query tile and the key tile at `key` is hidden. */
+__device__ inline bool tile_needs_mask(int64_t first_row, int64_t last_row, int64_t offset, int32_t key)
+{
+    bool needs_mask = false;
+    needs_mask = needs_mask || key + kBlockN - 1 > first_row + offset + kWindowRight;
+    return needs_mask;
+}
+
+/* aligned_row: position of the query among the keys, i + offset. */
+__device__ inline bool is_visible(int64_t aligned_row, int64_t key)
+{
+    bool visible = true;
+    visible = visible && key <= aligned_row + kWindowRight;
+    return visible;
+}
+
+/* Zeroes the hidden ones of two packed elements of P at keys `key` and `key + 1`. */
+__device__ inline uint32_t hide(uint32_t packed, int64_t aligned_row, int64_t key)
+{
+    const uint32_t low = is_visible(aligned_row, key) ? 0x0000ffffu : 0;
+    const uint32_t high = is_visible(aligned_row, key + 1) ? 0xffff0000u : 0;
+    return packed & (low | high);
 }
 
 // ---- templates/mask_queries.cuh
@@ -2246,16 +1961,295 @@ struct Scout {
     }
 };
 
-// ---- templates/ptx/barrier.cuh
+// ---- templates/activation/gelu_argument.cuh
 /*
- * Block-wide barrier. PTX ISA, "bar.sync".
+ * The argument of the tanh in the tanh form of gelu: u(x) = sqrt(2/pi) (x + 0.044715 x^3) = x (k0 + k1 x^2), and u'(x) of x^2.
  */
 
-/* All threads of the block; orders their shared and global accesses. */
-__device__ inline void bar_sync_0()
+constexpr float kGeluK0 = 0.7978845608028654f;  // sqrt(2/pi)
+constexpr float kGeluK1 = 0.03567740813636141f; // 0.044715 sqrt(2/pi)
+
+__device__ inline float gelu_argument(float x)
 {
-    asm volatile("bar.sync 0;" ::: "memory");
+    return x * fma_rn_f32(kGeluK1, x * x, kGeluK0);
 }
+
+__device__ inline float gelu_argument_slope(float square)
+{
+    return fma_rn_f32(3.0f * kGeluK1, square, kGeluK0);
+}
+
+// ---- templates/activation/packed_pair/fast_gelu.cuh
+/*
+ * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3). 9 operations and 1 special function.
+ */
+
+constexpr int kPairOperations = 9; // of fp32, for one score
+constexpr float kReach = 6.0f;     // t is 1 there
+constexpr float kLinear = kGeluK0 * kReach;
+constexpr float kCubic = kGeluK1 * kReach * kReach * kReach;
+
+/* u and x u' for x = kReach y. Beyond 1 both go on as straight lines: a cube would overflow, and infinity times 0 is not 0. */
+__device__ inline void find_argument(float y, float &argument, float &rise)
+{
+    const float square = fma_rn_sat_f32(y, y, 0.0f);
+    argument = y * fma_rn_f32(kCubic, square, kLinear);
+    rise = y * fma_rn_f32(3.0f * kCubic, square, kLinear);
+}
+
+// ---- templates/activation/packed_pair/through_tanh.cuh
+/*
+ * Activations of the form f(x) = x/2 (1 + t), t = tanh(u(x)) with an odd polynomial u: f' = 1/2 (1 + t + x u' (1 - t^2)).
+ *
+ * A file that includes this one defines kReach and find_argument, which gives u and x u' of y = x / kReach. P is y (1 + t) and the slope 2 f' - 1; what is
+ * missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
+ *
+ * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
+ * the exact functions.
+ */
+
+struct PairConstants {
+    float reach;           // of a raw score
+    float inner;           // of dP
+    float weight_epilogue; // of dV
+    float slope_epilogue;  // of dQ and dK
+};
+
+__device__ inline PairConstants pair_constants(const gdpa_bwd_params &params)
+{
+    const GradientFactors factors = gradient_factors(params);
+    return {params.scale / kReach, factors.inner, 0.5f * kReach * params.out_scale, 0.5f * factors.outer};
+}
+
+__device__ inline void value_and_slope(float score, const PairConstants &constants, float &value, float &slope)
+{
+    const float y = score * constants.reach;
+    float argument, rise;
+    find_argument(y, argument, rise);
+    const float t = tanh_approx_f32(argument);
+    value = fma_rn_f32(y, t, y);
+    slope = fma_rn_f32(rise, fma_rn_f32(-t, t, 1.0f), t);
+}
+
+__device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
+                                   uint32_t &slopes)
+{
+    float values[2];
+    float both[2];
+    value_and_slope(score0, constants, values[0], both[0]);
+    value_and_slope(score1, constants, values[1], both[1]);
+    weights = pack_input(values[0], values[1]);
+    slopes = pack_input(both[0], both[1]);
+}
+
+__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1,
+                                           const PairConstants &constants)
+{
+    const uint32_t products = pack_input(product0, product1);
+    return packed_fma(slopes, products, products); // the slopes are 2 f' - 1
+}
+
+// ---- templates/ptx/stmatrix.cuh
+/*
+ * Stores of 8x8 matrices of 16-bit elements, four at a time: the inverse of ldmatrix_x4. PTX ISA, "stmatrix" (sm_90).
+ */
+
+__device__ inline void stmatrix_x4(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
+                 "r"(m2), "r"(m3)
+                 : "memory");
+}
+
+// ---- templates/bwd_store_sm90.cuh
+/*
+ * How gradients leave a consumer warpgroup of the Hopper backward: parts of dQ as reductions, whole ones through shared memory.
+ */
+
+/*
+ * Cheap activations want dP early, under the second half of them, and reductions without a branch for each; where one is dear, or a step has 128
+ * queries, the reductions need all of the activations to be spread between, and branches that hold them there.
+ */
+constexpr bool kEarlyOutputs = kBlockM == 64 && kPairOperations <= 4;
+
+/* Where a thread's part of the dQ of a step is added to the sums: nowhere, or in blocks of 16 columns from here on. */
+struct SumTarget {
+    float *place;
+    bool upper; // whether its row of the upper 8 exists
+    bool lower;
+};
+
+struct Store : Products {
+    /* Each warp has 16 rows of the query tile, and in them blocks of 16 columns. */
+    __device__ SumTarget find_sums(uint32_t step) const
+    {
+        const uint32_t note = shared.note(step);
+        const int32_t row = share_row();
+        const int32_t valid_rows = params->dq_sum != nullptr ? read_word(note + kNoteValidRows) : 0;
+        float *const place = params->dq_sum + ld_shared_b64(note + kNoteOffset) +
+                             row / 16 * (params->heads_q * static_cast<int64_t>(16 * kSumColumns)) +
+                             first_share_column() * 16 + lane() * 4;
+        if (kEarlyOutputs) { // the same for the warp: a block has room for all of its 16 rows
+            const int32_t warp_row = static_cast<int32_t>(shfl_sync_idx(row, 0));
+            const bool exists = params->dq_sum != nullptr && warp_row < read_uniform_word(note + kNoteValidRows);
+            return {place, exists, exists};
+        }
+        return {place, row < valid_rows, row + 8 < valid_rows};
+    }
+
+    /* Adds a block of 16 columns. */
+    __device__ void add_columns(const float (&sums)[kQuerySums], const SumTarget &target, int block) const
+    {
+        if (first_share_column() + block * 16 >= kSumColumns) {
+            return;
+        }
+        const float upper[4] = {sums[8 * block], sums[8 * block + 1], sums[8 * block + 4], sums[8 * block + 5]};
+        const float lower[4] = {sums[8 * block + 2], sums[8 * block + 3], sums[8 * block + 6], sums[8 * block + 7]};
+        if (target.upper) {
+            add_four(target.place + block * kSumBlock, upper);
+        }
+        if (target.lower) {
+            add_four(target.place + block * kSumBlock + kSumBlock / 2, lower);
+        }
+    }
+
+    /* All keys of the sequence are in this tile: dQ is complete. */
+    __device__ void write_queries(const float (&sums)[kQuerySums], uint32_t step, float factor) const
+    {
+        const uint32_t note = shared.note(step);
+        const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
+        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
+                                 first_row * params->dq_stride_row + first_share_column();
+        // Not one more: those behind are the other warpgroup's.
+        const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
+        const int32_t columns = left < kShareColumns ? left : kShareColumns;
+        store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns,
+                      factor);
+    }
+
+    /*
+     * 64 columns, or as many as there are, of the warp's 16 rows of a gradient, as far as they exist. target: row and column 0 of them.
+     */
+    template <int kSums>
+    __device__ void store_columns(const float (&sums)[kSums], int first_sum, Gradient *target, int64_t row_stride,
+                                  int32_t valid_rows, int32_t columns, float factor) const
+    {
+        stage(sums, first_sum, factor);
+        bar_warp_sync();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) { // 4 rows of 8 units of 16 bytes
+            const uint32_t row = i * 4 + lane() / 8;
+            const uint32_t unit = lane() % 8;
+            if (static_cast<int32_t>(row) < valid_rows && static_cast<int32_t>(unit) * 8 < columns) {
+                uint32_t words[4];
+                ld_shared_v4_b32(words, staging_address(row, unit));
+                st_global_v4_b32(target + row * row_stride + unit * 8, words);
+            }
+        }
+        bar_warp_sync();
+    }
+
+    /* Of the warp's own rows. */
+    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
+    {
+        const uint32_t rows = tid_x() % kWarpgroupThreads / 32 * 16;
+        return shared.staging(number) + (rows + row) * 128 + ((unit ^ row % 8) << 4);
+    }
+
+    template <int kSums> __device__ void stage(const float (&sums)[kSums], int first_sum, float factor) const
+    {
+#pragma unroll
+        for (int n = 0; n < kChunkColumns / 16; ++n) { // 16 columns
+            uint32_t packed[4] = {0, 0, 0, 0};
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int sum = first_sum + 8 * n + 2 * i;
+                if (sum < kSums) {
+                    packed[i] = pack_output(scale_output(sums[sum], factor), scale_output(sums[sum + 1], factor));
+                }
+            }
+            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
+        }
+    }
+
+    /* dK or dV of the warp's keys. target: key 0 of the tile. */
+    template <int kColumns, int kSums>
+    __device__ void store_sums(const float (&sums)[kSums], Gradient *target, int64_t row_stride, int32_t valid_keys,
+                               float factor) const
+    {
+        const int32_t first_key = static_cast<int32_t>(warp_key());
+#pragma unroll
+        for (int column = 0; column < kColumns; column += kChunkColumns) {
+            store_columns(sums, column / 2, target + first_key * row_stride + column, row_stride,
+                          valid_keys - first_key, kColumns - column, factor);
+        }
+    }
+
+    /* dK and dV of the tile. */
+    __device__ void store(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums], uint32_t work,
+                          const PairConstants &constants) const
+    {
+        const int32_t valid_keys = read_uniform_word(work + kWorkValidKeys);
+        Gradient *const dk = static_cast<Gradient *>(params->dk) + ld_shared_b64(work + kWorkOffsetK);
+        Gradient *const dv = static_cast<Gradient *>(params->dv) + ld_shared_b64(work + kWorkOffsetV);
+        mbarrier_arrive(shared.of_values().empty); // V and the message have been read
+        if (params->dv != nullptr) {
+            store_sums<kHeadDimV>(value_sums, dv, params->dv_stride_row, valid_keys, constants.weight_epilogue);
+        }
+        if (params->dk != nullptr) {
+            store_sums<kHeadDim>(key_sums, dk, params->dk_stride_row, valid_keys, constants.slope_epilogue);
+        }
+    }
+};
+
+// ---- templates/bwd_mask_sm90.cuh
+/*
+ * Masks of the Hopper backward: which steps hide something from a warpgroup, and how pairs are zeroed.
+ */
+
+struct Mask : Store {
+    /* Zeroes the hidden pairs. Bounds are queries of the tile, relative to the thread's first one. */
+    __device__ void hide(uint32_t (&pairs)[kQuerySteps][4], uint32_t work, int32_t query_tile) const
+    {
+        const int64_t offset = key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
+        const int64_t first_query = static_cast<int64_t>(query_tile) * kBlockM + lane() % 4 * 2;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) { // the upper and the lower 8 keys of the warp's 16
+            const int64_t key = read_uniform_word(work + kWorkFirstKey) + warp_key() + lane() / 4 + half * 8;
+            const int32_t low = clamp_to_tile(key - kWindowRight - offset - first_query);
+#pragma unroll
+            for (int pair = 0; pair < kQuerySteps * 2; ++pair) {
+                const int32_t column = pair * 8;
+                bool left = true;
+                bool right = true;
+                left = left && column >= low;
+                right = right && column + 1 >= low;
+                pairs[pair / 2][pair % 2 * 2 + half] &= (left ? 0x0000ffffu : 0) | (right ? 0xffff0000u : 0);
+            }
+        }
+    }
+
+    __device__ static int32_t clamp_to_tile(int64_t query)
+    {
+        return static_cast<int32_t>(query < -1 ? -1 : query > kBlockM ? kBlockM : query);
+    }
+
+    /* The query tiles of which every row sees all keys of the warpgroup, [first, end). */
+    __device__ void find_plain_tiles(uint32_t work, int32_t &first, int32_t &end) const
+    {
+        const int64_t offset = key_offset(read_uniform_word(work + kWorkLengthQ), read_uniform_word(work + kWorkLengthK));
+        const int64_t first_key = read_uniform_word(work + kWorkFirstKey) + static_cast<int64_t>(number) * 64;
+        first = 0;
+        end = read_uniform_word(work + kWorkEndTile);
+        const int64_t first_row = first_key + 63 - kWindowRight - offset;
+        first = first_row <= 0 ? 0 : clamp_tile((first_row + kBlockM - 1) / kBlockM, end);
+    }
+
+    __device__ static int32_t clamp_tile(int64_t tile, int32_t highest)
+    {
+        return static_cast<int32_t>(tile < highest ? tile : highest);
+    }
+};
 
 // ---- templates/ptx/named_barrier.cuh
 /*
@@ -2273,51 +2267,22 @@ __device__ inline void bar_arrive(uint32_t number, uint32_t threads)
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// ---- templates/ptx/setmaxnreg.cuh
+// ---- templates/bwd_step_sm90.cuh
 /*
- * Registers moved between warpgroups. PTX ISA, "setmaxnreg" (sm_90a). All warps of a warpgroup execute it; the sum over the block
- * after it must not pass what the block had at entry.
- */
-
-template <int kRegisters> __device__ inline void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
-template <int kRegisters> __device__ inline void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
-// ---- templates/bwd_sm90.cuh
-/*
- * Backward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and two consumer warpgroups.
- *
- * Blocks are persistent: each takes tiles of kBlockN keys of one (sequence, key head) until there are no more. A tile's K and V stay in shared
- * memory while the queries that see it pass by, kBlockM at a time, of all the heads of the group; each consumer owns 64 keys, whose sums of
- * dK and dV it holds in registers. Scores are transposed, keys by queries, so that P and dS come out of the accumulators as the left
- * operands of dV and dK:
- *
- *     step i    S = K Q^T           dQ = dS^T K of step i - 2      dK += dS Q of step i - 1
- *               P = f(S)
- *               dP = V dO^T         dV += P dO
- *               dS = f'(S) dP       to shared memory, for the other consumer
- *
- * dQ needs the dS of both consumers; each makes one half of its columns. Two steps behind, it never waits for the other one, and the products of
- * a step always have others beside them while its elements are worked on (docs/kernels.md).
+ * The parts of a step of the Hopper backward: the activation, the products that come first, and dS on its way to both warpgroups. Their
+ * order is in bwd_sm90.cuh.
  */
 
 /* Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is. */
 constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
 constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
 
-struct Consumer : Mask {
-    uint32_t tile = 0; // of keys, counted
-    uint32_t now = 0;  // the step, counted over all tiles
+struct Step : Mask {
+    uint32_t now = 0; // the step, counted over all tiles
 
     /* P and the slopes f' of the scores, packed as left operands, 16 queries at a time. */
-    __device__ static void activate(uint32_t (&weights)[4], uint32_t (&slopes)[4], const float (&scores)[kScores], int step,
-                                    const PairConstants &constants)
+    __device__ static void activate(uint32_t (&weights)[4], uint32_t (&slopes)[4], const float (&scores)[kScores],
+                                    int step, const PairConstants &constants)
     {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -2328,15 +2293,16 @@ struct Consumer : Mask {
     }
 
     /* dS = f'(S) dP. */
-    __device__ static void apply_slopes(uint32_t (&score_gradients)[kQuerySteps][4], const uint32_t (&slopes)[kQuerySteps][4],
-                                        const float (&gradients)[kScores], const PairConstants &constants)
+    __device__ static void apply_slopes(uint32_t (&score_gradients)[kQuerySteps][4],
+                                        const uint32_t (&slopes)[kQuerySteps][4], const float (&gradients)[kScores],
+                                        const PairConstants &constants)
     {
 #pragma unroll
         for (int step = 0; step < kQuerySteps; ++step) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                score_gradients[step][i] =
-                    packed_gradient(slopes[step][i], gradients[8 * step + 2 * i], gradients[8 * step + 2 * i + 1], constants);
+                score_gradients[step][i] = packed_gradient(slopes[step][i], gradients[8 * step + 2 * i],
+                                                           gradients[8 * step + 2 * i + 1], constants);
             }
             tie(score_gradients[step]);
         }
@@ -2350,8 +2316,8 @@ struct Consumer : Mask {
         for (int step = 0; step < kQuerySteps; ++step) {
             const uint32_t unit = 2 * step + lane() / 16;
             const uint32_t chunk = place + step / 4 * (kBlockN * 128);
-            stmatrix_x4(chunk + row * 128 + ((unit % 8 ^ row % 8) << 4), scores[step][0], scores[step][1], scores[step][2],
-                        scores[step][3]);
+            stmatrix_x4(chunk + row * 128 + ((unit % 8 ^ row % 8) << 4), scores[step][0], scores[step][1],
+                        scores[step][2], scores[step][3]);
         }
     }
 
@@ -2363,8 +2329,8 @@ struct Consumer : Mask {
 
     /* Asks for S, dQ of two steps before and dK of the one before, a group each. */
     template <int kBehind>
-    __device__ void multiply_first(float (&scores)[kScores], float (&query_sums)[kQuerySums], float (&key_sums)[kKeySums],
-                                   const uint32_t (&score_gradients)[kQuerySteps][4]) const
+    __device__ void multiply_first(float (&scores)[kScores], float (&query_sums)[kQuerySums],
+                                   float (&key_sums)[kKeySums], const uint32_t (&score_gradients)[kQuerySteps][4]) const
     {
         const RingPlace<kQueryStages> place = {now};
         const RingPlace<kQueryStages> place_before = {now - 1};
@@ -2407,6 +2373,55 @@ struct Consumer : Mask {
         fence_proxy_async_shared();
         bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
     }
+};
+
+// ---- templates/ptx/barrier.cuh
+/*
+ * Block-wide barrier. PTX ISA, "bar.sync".
+ */
+
+/* All threads of the block; orders their shared and global accesses. */
+__device__ inline void bar_sync_0()
+{
+    asm volatile("bar.sync 0;" ::: "memory");
+}
+
+// ---- templates/ptx/setmaxnreg.cuh
+/*
+ * Registers moved between warpgroups. PTX ISA, "setmaxnreg" (sm_90a). All warps of a warpgroup execute it; the sum over the block
+ * after it must not pass what the block had at entry.
+ */
+
+template <int kRegisters> __device__ inline void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+template <int kRegisters> __device__ inline void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// ---- templates/bwd_sm90.cuh
+/*
+ * Backward kernel for Hopper (sm_90a): copies by TMA, products by wgmma, one producer warpgroup and two consumer warpgroups.
+ *
+ * Blocks are persistent: each takes tiles of kBlockN keys of one (sequence, key head) until there are no more. A tile's K and V stay in shared
+ * memory while the queries that see it pass by, kBlockM at a time, of all the heads of the group; each consumer owns 64 keys, whose sums of
+ * dK and dV it holds in registers. Scores are transposed, keys by queries, so that P and dS come out of the accumulators as the left
+ * operands of dV and dK:
+ *
+ *     step i    S = K Q^T           dQ = dS^T K of step i - 2      dK += dS Q of step i - 1
+ *               P = f(S)
+ *               dP = V dO^T         dV += P dO
+ *               dS = f'(S) dP       to shared memory, for the other consumer
+ *
+ * dQ needs the dS of both consumers; each makes one half of its columns. Two steps behind, it never waits for the other one, and the products of
+ * a step always have others beside them while its elements are worked on (docs/kernels.md).
+ */
+
+struct Consumer : Step {
+    uint32_t tile = 0; // of keys, counted
 
     /*
      * One step. kBehind: how many steps of the tile lie behind it, 2 standing for more. The first two are instances of their own, since
@@ -2597,8 +2612,8 @@ struct Consumer : Mask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_df641d54(
-    const __grid_constant__ gdpa_bwd_sm90_main_params params)
+extern "C" __global__
+__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_440aee43(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
@@ -3295,7 +3310,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_df641d54_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_440aee43_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

@@ -8,7 +8,7 @@
 #include "ptx/math.cuh"
 
 constexpr int kPairOperations = 9; // of fp32, for one score
-constexpr float kReach = 6.0f; // t is 1 there
+constexpr float kReach = 6.0f;     // t is 1 there
 constexpr float kLinear = kGeluK0 * kReach;
 constexpr float kCubic = kGeluK1 * kReach * kReach * kReach;
 

@@ -9,7 +9,7 @@
 #include "ptx/math.cuh"
 
 constexpr int kPairOperations = 11; // of fp32, for one score
-constexpr float kReach = 6.0f; // t is 1 there
+constexpr float kReach = 6.0f;      // t is 1 there
 __device__ constexpr float kArgument[] = {4.780135631561279f, 8.102730751037598f, -3.051765203475952f};
 __device__ constexpr float kRise[] = {4.783950328826904f, 24.000648498535156f, -13.194168090820312f};
 

@@ -37,7 +37,8 @@ __device__ inline void packed_pair(float score0, float score1, const PairConstan
     slopes = 0; // not used
 }
 
-__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1, const PairConstants &constants)
+__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1,
+                                           const PairConstants &constants)
 {
     //@if bf16
     return pack_input(product0, product1);

@@ -38,7 +38,8 @@ __device__ inline void packed_pair(float score0, float score1, const PairConstan
     slopes = prmt_b32(signs, signs, 0xbb99);
 }
 
-__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1, const PairConstants &constants)
+__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1,
+                                           const PairConstants &constants)
 {
     //@if bf16
     return pack_input(product0, product1) & slopes;

@@ -48,7 +48,8 @@ __device__ inline void packed_pair(float score0, float score1, const PairConstan
     slopes = pack_input(both[0], both[1]);
 }
 
-__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1, const PairConstants &constants)
+__device__ inline uint32_t packed_gradient(uint32_t slopes, float product0, float product1,
+                                           const PairConstants &constants)
 {
     //@if fp16
     const uint32_t products = pack_input(product0 * constants.inner, product1 * constants.inner);
