@@ -541,9 +541,8 @@ GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, voi
                                  struct CUstream_st *stream);
 
 /*
- * gdpa_kernel_get and gdpa_launch in one. spec->unaligned is set by itself where the tensors need it; what the spec leaves to auto is chosen
- * by the lengths (family), and is dynamic where args->schedule is set. In mode strict the spec's own kernel does where that one was not made.
- * Returns what those return. Since 0.1.
+ * gdpa_kernel_get and gdpa_launch in one, and returns what they return. spec->unaligned is set by itself where the tensors need it; a family auto
+ * is chosen by the lengths, a schedule auto is dynamic with args->schedule; in mode strict the spec's own kernel does instead. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
                                   struct CUstream_st *stream);

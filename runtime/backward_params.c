@@ -14,7 +14,7 @@
 #define CLAIMED_TILES INT64_C(2147418112) /* their numbers, and a claim of each block behind them, fit the counter */
 #define MOST_SHARED 8                     /* tiles that are shared; see shares_fit */
 #define MOST_PIECES 8
-#define RECORDS (MOST_SHARED * MOST_PIECES)
+#define RECORDS ((size_t)MOST_SHARED * MOST_PIECES)
 #define TURNS 4 /* under a causal mask */
 
 /* ---------------------------------------------------------------------------------------------------------------
