@@ -121,7 +121,7 @@ static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family
     return GDPA_OK;
 }
 
-/* What blocks of the forward do with the schedule that is left when the spec is normalised. */
+/* What blocks do with the schedule that is left when the spec is normalised. */
 static const char *schedule_reason(const gdpa_spec *spec, int32_t family)
 {
     if (family == KERNEL_FAMILY_PORTABLE) {
@@ -150,7 +150,7 @@ gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, str
     const struct plan_family *family;
     TRY(choose_family(normalised, &family, reasons, why));
     made.family = family->number;
-    if (normalised->pass == GDPA_PASS_FORWARD) {
+    if (normalised->pass == GDPA_PASS_FORWARD || spec_is_listed(normalised)) {
         sbuf_addf(reasons, "reason: schedule %s\n", schedule_reason(normalised, made.family));
     }
     TRY(family->make(normalised, &made, reasons, why));

@@ -182,18 +182,23 @@ static bool may_share_out(const gdpa_spec *spec)
     return spec->layout_q == GDPA_LAYOUT_JAGGED && !spec_bounds_left(spec) && !spec_bounds_right(spec);
 }
 
+/* Whether blocks loop over tiles. Without an arch nobody knows yet which family it will be. */
+static bool may_be_persistent(const gdpa_spec *spec)
+{
+    if (spec->arch == 0) {
+        return spec->family != GDPA_FAMILY_PORTABLE;
+    }
+    return (spec->family == GDPA_FAMILY_AUTO ? plan_auto_family(spec) : spec->family) == GDPA_FAMILY_SM90;
+}
+
 /*
  * A schedule that changes nothing is not asked for: the hardware deals the blocks of the portable family out, one by one as an SM becomes
- * free. Without an arch nobody knows yet which family it will be.
+ * free.
  */
 static void normalise_schedule(gdpa_spec *spec)
 {
-    const bool persistent = spec->pass == GDPA_PASS_FORWARD &&
-                            (spec->arch == 0 ? spec->family != GDPA_FAMILY_PORTABLE
-                                             : (spec->family == GDPA_FAMILY_AUTO ? plan_auto_family(spec)
-                                                                                 : spec->family) == GDPA_FAMILY_SM90);
-    const bool same = spec->schedule == GDPA_SCHEDULE_STATIC && !may_share_out(spec);
-    if (spec->schedule == GDPA_SCHEDULE_DEFAULT || !persistent || same) {
+    const bool same = spec->schedule == GDPA_SCHEDULE_STATIC && (spec->pass == GDPA_PASS_BACKWARD || !may_share_out(spec));
+    if (spec->schedule == GDPA_SCHEDULE_DEFAULT || !may_be_persistent(spec) || same) {
         spec->schedule = GDPA_SCHEDULE_AUTO;
     }
 }

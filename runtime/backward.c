@@ -1,5 +1,6 @@
 /*
- * The one-call backward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed.
+ * The one-call backward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed, and of the schedule
+ * `dynamic` where the caller has one.
  */
 #include "runtime/kernel.h"
 #include "runtime/launch_checks.h"
@@ -36,6 +37,19 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     return GDPA_OK;
 }
 
+/*
+ * Whether the schedule of the arguments is to be followed. Dense sequences without used lengths are alike: there the order that needs none is
+ * as even, and shares the last tiles.
+ */
+static bool is_dynamic(const gdpa_spec *spec, const gdpa_args *args)
+{
+    const bool open = spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO;
+    return open && args->size == sizeof *args && args->schedule != NULL &&
+           (args->cu_seqlens_q != NULL || args->cu_seqlens_k != NULL || args->seqused_q != NULL ||
+            args->seqused_k != NULL);
+}
+
+/* In mode strict a kernel that was made beforehand, though it follows no schedule, is better than none. */
 static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream,
                               gdpa_kernel **kernel)
 {
@@ -45,6 +59,14 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
                            : "args");
     gdpa_spec own;
     TRY(spec_for_tensors(spec, args, &own));
+    if (is_dynamic(&own, args)) {
+        gdpa_spec chosen = own;
+        chosen.schedule = GDPA_SCHEDULE_DYNAMIC;
+        const gdpa_status status = kernel_borrow(ctx, &chosen, stream, kernel);
+        if (status != GDPA_E_NOT_READY) {
+            return status;
+        }
+    }
     return kernel_borrow(ctx, &own, stream, kernel);
 }
 

@@ -16,6 +16,7 @@
 #define MOST_PIECES 8
 #define RECORDS ((size_t)MOST_SHARED * MOST_PIECES)
 #define TURNS 4 /* under a causal mask */
+#define SCHEDULE_LIMIT (INT64_C(1) << 30) /* places that are counted in a schedule */
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Tensors
@@ -168,7 +169,8 @@ static void order_size(const gdpa_spec *spec, const struct kernel_plan *plan, bo
     shape->workspace = shape->sums;
     shape->zeros = shape->sums;
     shape->turns = 1;
-    if (plan->family != KERNEL_FAMILY_SM90 || spec->deterministic != 0 || tiles == 0 || tiles > CLAIMED_TILES) {
+    if (plan->family != KERNEL_FAMILY_SM90 || spec->deterministic != 0 || tiles == 0 || tiles > CLAIMED_TILES ||
+        spec_is_listed(spec)) { /* whose counter is in the schedule */
         return;
     }
     const bool masked = spec->causal != 0 || spec->window_left >= 0 || spec->window_right >= 0;
@@ -182,6 +184,19 @@ static void order_size(const gdpa_spec *spec, const struct kernel_plan *plan, bo
         const size_t columns = (size_t)plan->depth_columns + (size_t)plan->value_columns;
         shape->workspace += RECORDS * sizeof(float) * (size_t)plan->block_n * columns;
     }
+}
+
+/* Of a main kernel that finds its tiles in one. */
+static gdpa_status schedule_fill(const struct kernel_plan *plan, const gdpa_args *args, struct backward_shape *shape)
+{
+    FAIL_IF(shape->params.num_tiles > SCHEDULE_LIMIT, GDPA_E_ARGUMENT,
+            "batch %" PRId64 " and heads_k %" PRId64 " make up to %" PRId64
+            " key tiles of %d rows; schedule zigzag and dynamic count to 2^30: leave schedule auto, or split the batch",
+            args->batch, args->heads_k, shape->params.num_tiles, plan->block_n);
+    shape->schedule = args->schedule;
+    shape->schedule_given = args->schedule_bytes;
+    shape->schedule_bytes = shape->params.num_tiles > 0 ? (size_t)schedule_bytes(args->batch) : 0;
+    return GDPA_OK;
 }
 
 static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *plan, const gdpa_args *args,
@@ -215,6 +230,9 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
         TRY(tiles_count(&keys, wants_dq && one_tile ? 1 : 0, &params->tiles_per_seq, &params->num_tiles));
     }
     order_size(spec, plan, queries.jagged || keys.jagged, shape);
+    if (spec_is_listed(spec)) {
+        TRY(schedule_fill(plan, args, shape));
+    }
     TRY(grid_fill(params->num_tiles, "key", plan->block_n, &shape->main.x, &shape->main.y));
     TRY(grid_fill(params->num_query_tiles, "query", queries.tile, &shape->second.x, &shape->second.y));
     shape->main.block = (uint32_t)plan->threads;
@@ -275,7 +293,8 @@ void backward_boxed_fill(const struct backward_shape *shape, struct gdpa_bwd_sm9
                                            .num_numbers = shape->num_numbers,
                                            .first_shared = shape->first_shared,
                                            .pieces = shape->pieces,
-                                           .turns = shape->turns};
+                                           .turns = shape->turns,
+                                           .schedule = shape->schedule};
 }
 
 static void grid_fit(struct backward_grid *grid, uint32_t multiprocessors)

@@ -433,11 +433,24 @@ static gdpa_status queue_add_backward(struct queue *queue, const gdpa_kernel *ke
     return GDPA_OK;
 }
 
+/* No kernel of a backward makes one. */
+static gdpa_status backward_schedule_check(const struct backward_shape *shape)
+{
+    FAIL_IF(shape->schedule == NULL, GDPA_E_WORKSPACE,
+            "schedule zigzag and dynamic find their tiles in a schedule of %zu bytes on the device: set args.schedule, "
+            "made by gdpa_schedule_build, or leave schedule auto",
+            shape->schedule_bytes);
+    return schedule_check(shape->schedule_bytes, shape->schedule, shape->schedule_given);
+}
+
 static gdpa_status backward_launch(gdpa_kernel *kernel, const gdpa_args *args, void *workspace, size_t workspace_bytes,
                                    struct CUstream_st *stream)
 {
     struct backward_shape shape;
     TRY(backward_shape_fill(&kernel->spec, &kernel->plan, args, &shape));
+    if (shape.schedule_bytes > 0) {
+        TRY(backward_schedule_check(&shape));
+    }
     if (shape.sums == 0 && (workspace == NULL || workspace_bytes < shape.workspace)) {
         workspace = NULL; /* another order, then */
     } else {

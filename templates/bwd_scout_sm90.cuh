@@ -4,10 +4,16 @@
  * Where there is a counter in the workspace, numbers are claimed from it when they are needed, so that blocks with little work take more of them.
  * Else block b takes b, b + grid, ... Numbers are those of tiles; but where all tiles cost the same, and the last round has some for few blocks
  * only, each of these has a number for each of several pieces, which are some of the queries, and blocks share it (Store::collect).
+ *
+ * With a schedule of the caller numbers are places in its list of keys (bwd_list_sm90.cuh). They are drawn from a counter of the schedule, so
+ * that the workspace needs none, or go there and back through the rounds of the grid; no tile is shared.
  */
 #ifndef GDPA_BWD_SCOUT_SM90_CUH
 #define GDPA_BWD_SCOUT_SM90_CUH
 
+//@if listed
+#include "bwd_list_sm90.cuh"
+//@endif
 #include "bwd_producer_sm90.cuh"
 #include "bwd_products_sm90.cuh"
 #include "bwd_work_sm90.cuh"
@@ -22,13 +28,17 @@
 #include "ptx/special_registers.cuh"
 #include "ptx/warp.cuh"
 #include "sequence.cuh"
+//@if !listed
 //@if !deterministic
 #include "ptx/atomic.cuh"
 //@endif
+//@endif
 
+//@if !listed
 //@if !deterministic
 constexpr int kFirstArrived = 64; // word behind the counter of claims: how often each warp of a shared tile has come
 
+//@endif
 //@endif
 /* Called by one whole warp. */
 struct Scout {
@@ -94,27 +104,10 @@ struct Scout {
         ++found;
     }
 
-    /* The tile that a number stands for. */
-    __device__ GradientTile find(int64_t number) const
+    /* Leaves a message about a tile, if there is anything to do in it. `number` says which piece of it, where there are pieces. */
+    __device__ void visit(const GradientTile &place, int64_t number)
     {
         const gdpa_bwd_params &common = *params;
-        //@if !deterministic
-        if (common.tiles_per_seq > 0) {
-            const Division of_pair = divide(tile_of(number), order->turns);
-            const Division of_group = divide(of_pair.quotient, common.tiles_per_seq);
-            const Division of_batch = divide(of_group.quotient * order->turns + of_pair.remainder, common.heads_k);
-            return {static_cast<int32_t>(of_batch.quotient), of_batch.remainder,
-                    static_cast<int64_t>(of_group.remainder) * kBlockN};
-        }
-        //@endif
-        return find_key_tile(common, number);
-    }
-
-    /* Finds out what a number stands for. */
-    __device__ void visit(int64_t number)
-    {
-        const gdpa_bwd_params &common = *params;
-        const GradientTile place = find(number);
         if (place.batch < 0) {
             return;
         }
@@ -133,6 +126,22 @@ struct Scout {
     }
 
     //@if !deterministic
+    /* By one thread: nobody shares the tile. */
+    __device__ void write_whole() const
+    {
+        const uint32_t work = shared.found();
+        write_word(work + kWorkPieces, 1);
+        write_word(work + kWorkPiece, 0);
+        st_shared_b64(work + kWorkRecords, 0);
+        st_shared_b64(work + kWorkArrived, 0);
+    }
+
+    //@if listed
+    __device__ void write_piece(int64_t) const
+    {
+        write_whole();
+    }
+    //@else
     /* The next number that nobody has. */
     __device__ int64_t claim() const
     {
@@ -163,10 +172,7 @@ struct Scout {
         const int64_t shared_tile = tile - order->first_shared;
         const uint32_t work = shared.found();
         if (shared_tile < 0) {
-            write_word(work + kWorkPieces, 1);
-            write_word(work + kWorkPiece, 0);
-            st_shared_b64(work + kWorkRecords, 0);
-            st_shared_b64(work + kWorkArrived, 0);
+            write_whole();
             return;
         }
         const int64_t piece = number - number_of(tile);
@@ -185,17 +191,69 @@ struct Scout {
                       reinterpret_cast<int64_t>(order->counter + kFirstArrived + shared_tile * (kConsumers * 4)));
     }
     //@endif
+    //@endif
 
     __device__ static uint32_t lane()
     {
         return tid_x() % 32;
     }
 
-    __device__ void run()
+    //@if listed
+    //@if dynamic
+    /* What a block has drawn no other one can take, so none is drawn before it is asked for. */
+    __device__ void follow_list()
+    {
+        KeyList list = {params, order};
+        const PlaceCounter counter = {order->schedule + kScheduleBackwardCounters};
+        const uint32_t places = list.places();
+        uint32_t place = ctaid_x();
+        while (place < places) {
+            visit(list.find(place), place);
+            wait_for_question();
+            place = shfl_sync_idx(counter.draw(), 0);
+        }
+        if (lane() == 0) {
+            counter.finish();
+        }
+    }
+    //@else
+    /* There and back through the places of each round of the grid. */
+    __device__ void follow_list()
+    {
+        KeyList list = {params, order};
+        const uint32_t places = list.places();
+        uint32_t turn = ctaid_x();
+        for (uint32_t round = 0; round < places; round += nctaid_x()) {
+            if (round + turn < places) {
+                wait_for_question();
+                visit(list.find(round + turn), 0);
+            }
+            turn = nctaid_x() - 1 - turn;
+        }
+    }
+    //@endif
+    //@else
+    /* The tile that a number stands for. */
+    __device__ GradientTile find(int64_t number) const
+    {
+        const gdpa_bwd_params &common = *params;
+        //@if !deterministic
+        if (common.tiles_per_seq > 0) {
+            const Division of_pair = divide(tile_of(number), order->turns);
+            const Division of_group = divide(of_pair.quotient, common.tiles_per_seq);
+            const Division of_batch = divide(of_group.quotient * order->turns + of_pair.remainder, common.heads_k);
+            return {static_cast<int32_t>(of_batch.quotient), of_batch.remainder,
+                    static_cast<int64_t>(of_group.remainder) * kBlockN};
+        }
+        //@endif
+        return find_key_tile(common, number);
+    }
+
+    __device__ void follow_numbers()
     {
         int64_t number = ctaid_x();
         while (true) {
-            mbarrier_wait_parity(shared.found_empty(), found % 2 ^ 1); // no tile is claimed before it is asked for
+            wait_for_question(); // no tile is claimed before it is asked for
             //@if !deterministic
             if (order->counter != nullptr) {
                 number = claim();
@@ -204,9 +262,26 @@ struct Scout {
             if (number >= order->num_numbers) {
                 break;
             }
-            visit(number);
+            visit(find(number), number);
             number += nctaid_x();
         }
+    }
+    //@endif
+
+    /* Until the producer has taken the message before. */
+    __device__ void wait_for_question() const
+    {
+        mbarrier_wait_parity(shared.found_empty(), found % 2 ^ 1);
+    }
+
+    __device__ void run()
+    {
+        //@if listed
+        follow_list();
+        //@else
+        follow_numbers();
+        //@endif
+        wait_for_question();
         if (lane() == 0) {
             write_word(shared.found() + kWorkValidKeys, -1);
         }

@@ -14,12 +14,9 @@
 #define GDPA_LIST_SCHEDULE_CUH
 
 #include "config_default.cuh"
+#include "list_places.cuh"
 #include "params.h"
-#include "ptx/atomic.cuh"
-#include "ptx/global_memory.cuh"
-#include "ptx/integer.cuh"
 #include "ptx/special_registers.cuh"
-#include "ptx/warp.cuh"
 #include "schedule_format.h"
 #include "sequence.cuh"
 #include "tile_schedule.cuh"
@@ -30,13 +27,7 @@ static_assert(kBlockM % kScheduleTileStep == 0 && kHeightArray <= kScheduleHeigh
 /* An array of a list. */
 __device__ inline uint32_t *schedule_array(const gdpa_fwd_params &params, int32_t list, int32_t array)
 {
-    const int64_t stride = (static_cast<int64_t>(params.batch) + kScheduleHeaderWords) / kScheduleHeaderWords * kScheduleHeaderWords;
-    return params.schedule + kScheduleHeaderWords + (list * kScheduleArrays + array) * stride;
-}
-
-__device__ inline uint32_t read_schedule(const uint32_t *array, uint32_t rank)
-{
-    return static_cast<uint32_t>(ld_global_nc_s32(reinterpret_cast<const int32_t *>(array) + rank));
+    return schedule_array(params.schedule, params.batch, list, array);
 }
 
 //@if masked
@@ -91,26 +82,10 @@ struct TileList {
     }
     //@endif
 
-    /* Moves to the last sequence from `rank` on whose tiles begin at or before `tile`, and returns where they begin. */
-    __device__ uint32_t move_to(uint32_t tile)
+    /* Where the tiles of the pass of a sequence begin. */
+    __device__ uint32_t begin_of(uint32_t of_rank) const
     {
-        const uint32_t *first = schedule_array(*params, kScheduleQueries, kHeightArray);
-        const uint32_t lane = tid_x() % 32;
-        uint32_t count = static_cast<uint32_t>(params->batch) - rank;
-        uint32_t step = 1; // mostly it is one of the next 32
-        while (true) {
-            const uint32_t probe = rank + lane * step;
-            const uint32_t begin = lane * step < count ? in_pass(read_schedule(first, probe)) : 0xffffffff;
-            const uint32_t before = popc_b32(vote_sync_ballot(begin <= tile));
-            const uint32_t passed = before > 1 ? before - 1 : 0;
-            rank += passed * step;
-            const uint32_t left = count - passed * step;
-            if (step == 1 && (passed < 31 || left == 1)) {
-                return shfl_sync_idx(begin, passed);
-            }
-            count = step == 1 || left < step ? left : step;
-            step = (count + 31) / 32;
-        }
+        return in_pass(read_schedule(schedule_array(*params, kScheduleQueries, kHeightArray), of_rank));
     }
 
     /* Sequence, head and row of a place; batch -1: not in this schedule. Called by whole warps. */
@@ -125,7 +100,7 @@ struct TileList {
         }
         place -= pass_begin * heads;
         //@endif
-        const uint32_t in_sequence = place - move_to(place / heads) * heads;
+        const uint32_t in_sequence = place - move_to(*this, params->batch, place / heads) * heads;
         const uint32_t batch = read_schedule(schedule_array(*params, kScheduleQueries, 0), rank);
         if (batch >= static_cast<uint32_t>(params->batch)) {
             return {-1, 0, 0};
@@ -166,30 +141,5 @@ struct TileList {
         return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(head), first_row};
     }
 };
-
-//@if dynamic
-/*
- * The counter of the places that were handed out: every block begins with that of its number, and draws the others. Between launches it
- * is 0: the last block to have drawn one that does not exist resets it, behind all draws.
- */
-struct PlaceCounter {
-    uint32_t *words;
-
-    /* For lane 0; the others get nothing. The answer is not waited for before it is used. */
-    __device__ uint32_t draw() const
-    {
-        return tid_x() % 32 == 0 ? atom_global_add_u32(words, 1) + nctaid_x() : 0;
-    }
-
-    /* Called by one thread of a block that will draw no more. */
-    __device__ void finish() const
-    {
-        if (atom_global_add_u32(words + 1, 1) == nctaid_x() - 1) {
-            st_global_b32(words, 0);
-            st_global_b32(words + 1, 0);
-        }
-    }
-};
-//@endif
 
 #endif

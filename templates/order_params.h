@@ -14,6 +14,9 @@ struct gdpa_bwd_order {
     int64_t first_shared; /* tiles from this one on have `pieces` numbers each, the others one */
     int32_t pieces;
     int32_t turns; /* (sequence, kv head) pairs whose tiles take turns; direct mapping only */
+    //@if listed
+    uint32_t *schedule; /* templates/schedule_format.h; last, so that kernels without one do not have it */
+    //@endif
 };
 
 struct gdpa_bwd_sm90_main_params {

@@ -106,6 +106,29 @@ bool bench_data_workspace(struct gpu *gpu, gdpa_kernel *kernel, struct bench_dat
     return data->workspace_bytes == 0 || gpu_alloc(gpu, data->workspace_bytes, &data->buffers[BENCH_BUFFERS - 1]);
 }
 
+bool bench_data_schedule(struct gpu *gpu, gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream,
+                         struct bench_data *data)
+{
+    if (spec->pass != GDPA_PASS_BACKWARD || spec->schedule < GDPA_SCHEDULE_ZIGZAG) {
+        return true;
+    }
+    size_t bytes = 0;
+    gdpa_status status = gdpa_schedule_size(ctx, spec, &data->args, &bytes);
+    if (status == GDPA_OK && bytes > 0) {
+        void **schedule = &data->buffers[BENCH_BUFFERS - 2];
+        if (!gpu_alloc(gpu, bytes, schedule)) {
+            return false;
+        }
+        status = gdpa_schedule_build(ctx, spec, &data->args, *schedule, bytes, stream);
+        data->args.schedule = *schedule;
+        data->args.schedule_bytes = bytes;
+    }
+    if (status != GDPA_OK) {
+        snprintf(gpu->why, sizeof gpu->why, "%s", gdpa_last_error());
+    }
+    return status == GDPA_OK;
+}
+
 void bench_data_free(struct gpu *gpu, struct bench_data *data)
 {
     for (int i = 0; i < BENCH_BUFFERS; i++) {

@@ -10,10 +10,11 @@
 #include "tools/bench_case.h"
 #include "tools/gpu.h"
 
-enum { BENCH_BUFFERS = 11 };
+enum { BENCH_BUFFERS = 12 };
 
 struct bench_data {
-    void *buffers[BENCH_BUFFERS]; /* q, k, v, o, cu_seqlens_q, cu_seqlens_k, dout, dq, dk, dv, workspace; NULL: none */
+    /* q, k, v, o, cu_seqlens_q, cu_seqlens_k, dout, dq, dk, dv, schedule, workspace; NULL: none */
+    void *buffers[BENCH_BUFFERS];
     gdpa_args args;               /* with device pointers */
     size_t workspace_bytes;
 };
@@ -23,6 +24,9 @@ bool bench_data_make(struct gpu *gpu, const struct bench_case *named, const stru
                      struct CUstream_st *stream, struct bench_data *data);
 /* The workspace that a launch of the kernel needs. */
 bool bench_data_workspace(struct gpu *gpu, gdpa_kernel *kernel, struct bench_data *data);
+/* Makes the schedule of a backward that follows one, since its kernels make none, and lets the arguments have it. */
+bool bench_data_schedule(struct gpu *gpu, gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream,
+                         struct bench_data *data);
 void bench_data_free(struct gpu *gpu, struct bench_data *data);
 
 /* One buffer of `count` random elements of a 16-bit type. */

@@ -455,6 +455,7 @@ static bool case_measure(struct bench *bench, const struct bench_case *one, gdpa
     if (good) {
         struct kernel_work work = {kernel, &data};
         good = bench_data_workspace(&bench->gpu, kernel, &data) &&
+               bench_data_schedule(&bench->gpu, tool_context(bench->tool), &one->spec, bench->stream, &data) &&
                steady_measure(&bench->gpu, &bench->nvml, bench->stream, bench->seconds, queue_kernel, &work,
                               &measured->steady);
         bench_data_free(&bench->gpu, &data);

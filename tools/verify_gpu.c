@@ -90,6 +90,7 @@ static bool device_prepare(void *self, const char *spec, gdpa_spec *parsed, stru
         return false;
     }
     *parsed = wanted;
+    gpu->spec = wanted;
     return true;
 }
 
@@ -108,15 +109,42 @@ static bool workspace_make(struct verify_gpu *gpu, size_t bytes)
     return bytes == 0 || gpu_fill(&gpu->gpu, gpu->workspace, 0xff, bytes, gpu->stream);
 }
 
+/* Backward kernels make no schedule themselves: bytes of the one that a launch needs. */
+static gdpa_status schedule_size(struct verify_gpu *gpu, const gdpa_args *args, size_t *bytes)
+{
+    *bytes = 0;
+    if (gpu->spec.pass != GDPA_PASS_BACKWARD || gpu->spec.schedule < GDPA_SCHEDULE_ZIGZAG) {
+        return GDPA_OK;
+    }
+    return gdpa_schedule_size(tool_context(gpu->tool), &gpu->spec, args, bytes);
+}
+
+/* With the schedule, if there is one, behind the workspace. */
+static gdpa_status launch_with_schedule(struct verify_gpu *gpu, const gdpa_args *args, size_t workspace, size_t bytes)
+{
+    gdpa_args own = *args;
+    gdpa_status status = GDPA_OK;
+    if (bytes > 0) {
+        own.schedule = (unsigned char *)gpu->workspace + workspace;
+        own.schedule_bytes = bytes;
+        status =
+            gdpa_schedule_build(tool_context(gpu->tool), &gpu->spec, args, own.schedule, own.schedule_bytes, gpu->stream);
+    }
+    return status != GDPA_OK ? status : gdpa_launch(gpu->kernel, &own, gpu->workspace, workspace, gpu->stream);
+}
+
 static bool device_launch(void *self, const gdpa_args *args)
 {
     struct verify_gpu *gpu = self;
-    size_t bytes = 0;
-    if (gdpa_workspace_size(gpu->kernel, args, &bytes) == GDPA_OK && !workspace_make(gpu, bytes)) {
+    size_t workspace = 0, schedule = 0;
+    gdpa_status status = gdpa_workspace_size(gpu->kernel, args, &workspace);
+    workspace = (workspace + 255) / 256 * 256;
+    status = status == GDPA_OK ? schedule_size(gpu, args, &schedule) : status;
+    if (status == GDPA_OK && !workspace_make(gpu, workspace + schedule)) {
         snprintf(gpu->why, sizeof gpu->why, "%s", gpu->gpu.why);
         return false;
     }
-    if (gdpa_launch(gpu->kernel, args, gpu->workspace, bytes, gpu->stream) != GDPA_OK) {
+    if (status != GDPA_OK || launch_with_schedule(gpu, args, workspace, schedule) != GDPA_OK) {
         snprintf(gpu->why, sizeof gpu->why, "%s", gdpa_last_error());
         return false;
     }

@@ -60,6 +60,8 @@ class Problem
     template <typename Visit> void for_rows(const Output &output, Visit visit) const;
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
     std::string make_schedule(launch_shape *shape);
+    void write_list(uint32_t *order, bool of_keys) const;
+    void write_schedule(backward_shape *shape);
     std::string check_schedule() const;
     std::string check_list(int list) const;
     std::string launch_forward(bool *launched);

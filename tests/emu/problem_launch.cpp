@@ -5,10 +5,13 @@
 #include "tensor_map.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 
 extern "C" {
 #include "gen/body.h"
+#include "tests/support/random.h"
 }
 
 namespace emu
@@ -65,6 +68,53 @@ std::string Problem::make_schedule(launch_shape *shape)
     const backward_grid grid = {kScheduleLists, 1, kScheduleThreads, kScheduleSmemBytes};
     return launch_one((program_.kernel.name + SCHEDULE_ENTRY_SUFFIX).c_str(), program_.kernel.second, &shape->params,
                       grid);
+}
+
+/* One list of a schedule, as the kernel that makes one would: costliest sequences first, those of equal cost in any order. */
+void Problem::write_list(uint32_t *order, bool of_keys) const
+{
+    const int64_t stride = schedule_stride(args_.batch);
+    std::vector<int64_t> rows, costs;
+    for (int64_t sequence = 0; sequence < args_.batch; ++sequence) {
+        const reference_sequence where = reference_sequence_find(&reference_, sequence);
+        rows.push_back(of_keys ? where.rows_k : where.rows_q);
+        costs.push_back(rows.back() == 0 ? 0 : of_keys ? where.rows_q : where.rows_k);
+    }
+    std::iota(order, order + args_.batch, 0U);
+    std::reverse(order, order + args_.batch);
+    std::stable_sort(order, order + args_.batch, [&](uint32_t a, uint32_t b) { return costs[a] > costs[b]; });
+    for (int height = 1; height <= kScheduleHeights; ++height) {
+        uint32_t tiles = 0;
+        for (int64_t rank = 0; rank < args_.batch; ++rank) {
+            order[height * stride + rank] = tiles;
+            const int64_t step = height * kScheduleTileStep;
+            tiles += static_cast<uint32_t>((rows[order[rank]] + step - 1) / step);
+        }
+        order[height * stride + args_.batch] = tiles;
+    }
+}
+
+/*
+ * For kernels that make none: one of the forward is taken. Wrong offsets have one of any numbers, as a schedule for other offsets would seem
+ * to be, or would if something had written over it.
+ */
+void Problem::write_schedule(backward_shape *shape)
+{
+    GlobalBuffer &schedule = memory_.add("schedule", shape->schedule_bytes, 256, shape_.placement);
+    auto *words = reinterpret_cast<uint32_t *>(schedule.data());
+    random_source source = {777 * shape_.seed, 0};
+    for (size_t i = 0; i < shape->schedule_bytes / sizeof(uint32_t); ++i) {
+        const bool extreme = random_between(&source, 0, 7) == 0;
+        words[i] = i < kScheduleHeaderWords ? 0
+                   : extreme                ? 0xffffffffU >> random_between(&source, 0, 2)
+                                            : static_cast<uint32_t>(random_between(&source, 0, 2 * args_.batch));
+    }
+    uint32_t *const lists = words + kScheduleHeaderWords;
+    for (int list = 0; !shape_.wrong_offsets && list < kScheduleLists; ++list) {
+        write_list(lists + list * kScheduleArrays * schedule_stride(args_.batch), list == kScheduleKeys);
+    }
+    shape->schedule = words;
+    schedule_ = &schedule;
 }
 
 /* The counters must be as the launch found them, and the lists as the lengths say. */
@@ -194,6 +244,9 @@ std::string Problem::launch_backward(bool *launched)
         memory = memory_.add("workspace", shape.workspace, 256, shape_.placement).data();
         memset(memory, 0xff, shape.workspace);
         memset(memory, 0, shape.zeros);
+    }
+    if (shape.schedule_bytes > 0) {
+        write_schedule(&shape);
     }
     backward_shape_place(&shape, memory);
     backward_shape_fit(&shape, shape_.blocks);
