@@ -200,6 +200,8 @@ static void each_option_is_true_for_its_specs_alone(void **state)
          "d=64 act=relu arch=90 layout_q=jagged schedule=static"},
         {"listed", "d=64 act=relu arch=90 schedule=zigzag", "d=64 act=relu arch=80 schedule=zigzag"},
         {"listed", "d=64 act=relu arch=90 schedule=dynamic", "d=64 act=relu arch=90 layout_q=jagged schedule=static"},
+        {"listed", "bwd d=64 act=relu arch=90 schedule=zigzag", "bwd d=64 act=relu arch=90 schedule=static"},
+        {"dynamic", "bwd d=64 act=relu arch=90 schedule=dynamic", "bwd d=64 act=relu arch=80 schedule=dynamic"},
         {"dynamic", "d=64 act=relu arch=90 schedule=dynamic", "d=64 act=relu arch=90 schedule=zigzag"},
         {"half_tiles", "d=64 act=relu arch=80", "d=64 act=relu arch=80 causal"},
         {"values_first", "d=128 act=relu arch=90", "d=128 act=gelu arch=90"},

@@ -20,6 +20,8 @@ static void the_plan_says_how_tiles_are_dealt_out(void **state)
         {"d=64 act=relu arch=90 layout_q=jagged schedule=static", "reason: schedule static: asked for"},
         {"d=64 act=relu arch=90 schedule=zigzag", "reason: schedule zigzag: asked for"},
         {"d=64 act=relu arch=90 schedule=dynamic", "reason: schedule dynamic: asked for"},
+        {"bwd d=64 act=relu arch=90 schedule=zigzag", "reason: schedule zigzag: asked for"},
+        {"bwd d=64 act=relu arch=90 schedule=dynamic", "reason: schedule dynamic: asked for"},
     };
     struct sbuf text;
     sbuf_init(&text, 1 << 16);

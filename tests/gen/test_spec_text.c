@@ -28,6 +28,8 @@ static void canonical_texts_name_the_basics_and_what_is_no_default(void **state)
          "fwd head_dim=64 dtype=bf16 activation=relu schedule=dynamic arch=sm_90a"},
         {"d=64 act=relu schedule=zigzag layout_q=jagged",
          "fwd head_dim=64 dtype=bf16 activation=relu layout_q=jagged schedule=zigzag"},
+        {"bwd d=64 act=relu schedule=dynamic arch=hopper",
+         "bwd head_dim=64 dtype=bf16 activation=relu schedule=dynamic arch=sm_90a"},
         {"bwd d=64 act=relu deterministic schedule=static unaligned layout_k=varlen",
          "bwd head_dim=64 dtype=bf16 activation=relu layout_k=jagged deterministic unaligned"},
     };

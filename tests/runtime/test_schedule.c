@@ -2,6 +2,7 @@
  * Schedules: their size, their making, launches that follow one; what a launch asks the driver for.
  */
 #include "runtime/kernel.h"
+#include "templates/order_params.h"
 #include "templates/schedule_format.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -199,6 +200,97 @@ static void a_spec_that_leaves_the_choice_follows_it_too(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+/* A backward of all gradients, which needs a workspace for the sums of dq. */
+static gdpa_args backward_args(void)
+{
+    gdpa_args args = jagged_args();
+    args.dout.data = (void *)(uintptr_t)0x500000;
+    args.dq.data = (void *)(uintptr_t)0x600000;
+    args.dk.data = (void *)(uintptr_t)0x700000;
+    args.dv.data = (void *)(uintptr_t)0x800000;
+    args.schedule = SCHEDULE;
+    args.schedule_bytes = (size_t)schedule_bytes(BATCH);
+    return args;
+}
+
+/* The main kernel is the one before the last, which turns the sums of dq into dq. */
+static void expect_backward(gdpa_ctx *ctx, const char *text, const gdpa_args *args, const char *follows)
+{
+    void *const workspace = (void *)(uintptr_t)0x1000000;
+    const gdpa_spec spec = runtime_spec(text);
+    size_t bytes = 0;
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_sm90_main_params));
+    const long before = launches();
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, args, &bytes));
+    expect_ok(gdpa_backward(ctx, &spec, args, workspace, bytes, stream()));
+    assert_int_equal(launches() - before, 2);
+    struct fake_launch main;
+    struct gdpa_bwd_sm90_main_params params;
+    assert_true(fake_driver_control->launch_before(&main));
+    memcpy(&params, main.params, sizeof params);
+    assert_int_equal(strstr(main.kernel, "_dynamic_") != NULL, strcmp(follows, "dynamic") == 0);
+    assert_int_equal(strstr(main.kernel, "_zigzag_") != NULL, strcmp(follows, "zigzag") == 0);
+    if (strcmp(follows, "none") != 0) {
+        assert_ptr_equal(params.order.schedule, SCHEDULE);
+        assert_null(params.order.counter); /* that of the schedule does */
+    }
+}
+
+static void a_backward_follows_the_schedule_of_its_arguments(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    gdpa_args args = backward_args();
+    expect_backward(ctx, "bwd " SPEC " schedule=dynamic", &args, "dynamic");
+    expect_backward(ctx, "bwd " SPEC " schedule=zigzag", &args, "zigzag");
+    expect_backward(ctx, "bwd " SPEC " schedule=zigzag deterministic", &args, "zigzag");
+    expect_backward(ctx, "bwd " SPEC, &args, "dynamic");
+    expect_backward(ctx, "bwd " SPEC " schedule=static", &args, "none");
+    args.schedule = NULL;
+    expect_backward(ctx, "bwd " SPEC, &args, "none");
+    gdpa_ctx_destroy(ctx);
+}
+
+static void a_backward_of_dense_sequences_does_without(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    gdpa_args args = backward_args();
+    args.batch = 4;
+    args.total_q = args.total_k = 0;
+    args.seqlen_q = args.seqlen_k = 500;
+    args.cu_seqlens_q = args.cu_seqlens_k = NULL;
+    expect_backward(ctx, "bwd head_dim=64 activation=silu", &args, "none");
+    expect_backward(ctx, "bwd head_dim=64 activation=silu schedule=dynamic", &args, "dynamic");
+    args.seqused_k = offsets;
+    expect_backward(ctx, "bwd head_dim=64 activation=silu", &args, "dynamic");
+    gdpa_ctx_destroy(ctx);
+}
+
+/* No kernel of a backward makes one. */
+static void a_backward_without_the_schedule_that_it_needs_is_refused(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    gdpa_args args = backward_args();
+    const gdpa_spec spec = runtime_spec("bwd " SPEC " schedule=dynamic deterministic");
+    args.schedule = NULL;
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream()), GDPA_E_WORKSPACE, "set args.schedule");
+    args.schedule = SCHEDULE;
+    args.schedule_bytes--;
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream()), GDPA_E_WORKSPACE, "ask gdpa_schedule_size");
+    args.schedule = (void *)(uintptr_t)0x100080;
+    args.schedule_bytes++;
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream()), GDPA_E_WORKSPACE, "not aligned to 256 bytes");
+    args.schedule = SCHEDULE;
+    args.batch = INT64_C(1) << 30;
+    args.schedule_bytes = SIZE_MAX;
+    args.heads_q = args.heads_k = 4;
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream()), GDPA_E_ARGUMENT, "key tiles of 128 rows");
+    assert_int_equal(launches(), 0);
+    gdpa_ctx_destroy(ctx);
+}
+
 static void without_one_it_is_made_in_the_workspace_first(void **state)
 {
     (void)state;
@@ -332,6 +424,9 @@ int main(void)
         cmocka_unit_test_setup(making_one_is_one_small_kernel, fakes_reset),
         cmocka_unit_test_setup(a_forward_follows_the_schedule_of_its_arguments, fakes_reset),
         cmocka_unit_test_setup(a_spec_that_leaves_the_choice_follows_it_too, fakes_reset),
+        cmocka_unit_test_setup(a_backward_follows_the_schedule_of_its_arguments, fakes_reset),
+        cmocka_unit_test_setup(a_backward_of_dense_sequences_does_without, fakes_reset),
+        cmocka_unit_test_setup(a_backward_without_the_schedule_that_it_needs_is_refused, fakes_reset),
         cmocka_unit_test_setup(without_one_it_is_made_in_the_workspace_first, fakes_reset),
         cmocka_unit_test_setup(what_is_missing_or_too_small_is_refused, fakes_reset),
         cmocka_unit_test_setup(a_margin_leaves_multiprocessors_free, fakes_reset),

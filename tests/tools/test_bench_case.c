@@ -98,6 +98,7 @@ static void words_say_what_they_say(void **state)
     assert_int_equal(found.spec.schedule, GDPA_SCHEDULE_ZIGZAG);
     assert_int_equal(parsed("fwd/dense/d64/q3/k3/h2/b5/relu/static").spec.schedule, GDPA_SCHEDULE_STATIC);
     assert_int_equal(parsed("fwd/dense/d64/q3/k3/h2/b5/relu/dynamic").spec.schedule, GDPA_SCHEDULE_DYNAMIC);
+    assert_int_equal(parsed("bwd/jagged/d64/q3/k3/h2/b5/relu/dynamic").spec.schedule, GDPA_SCHEDULE_DYNAMIC);
 }
 
 static void bad_names_are_refused_with_the_reason(void **state)
