@@ -197,7 +197,8 @@ static bool may_be_persistent(const gdpa_spec *spec)
  */
 static void normalise_schedule(gdpa_spec *spec)
 {
-    const bool same = spec->schedule == GDPA_SCHEDULE_STATIC && (spec->pass == GDPA_PASS_BACKWARD || !may_share_out(spec));
+    const bool same =
+        spec->schedule == GDPA_SCHEDULE_STATIC && (spec->pass == GDPA_PASS_BACKWARD || !may_share_out(spec));
     if (spec->schedule == GDPA_SCHEDULE_DEFAULT || !may_be_persistent(spec) || same) {
         spec->schedule = GDPA_SCHEDULE_AUTO;
     }

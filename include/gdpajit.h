@@ -238,7 +238,7 @@ typedef struct gdpa_spec {
     int32_t align;         /* gdpa_align */
     int32_t layout_q;      /* gdpa_layout of q and o */
     int32_t layout_k;      /* gdpa_layout of k and v */
-    int32_t schedule;      /* gdpa_schedule: which block takes which tiles; results are the same bits with every one */
+    int32_t schedule;      /* gdpa_schedule: which block takes which tiles; o has the same bits with every one */
     int32_t deterministic; /* 0 or 1: the same bits on every run, at some cost; the forward always is */
     int32_t unaligned;     /* 1: data and strides need only element alignment; slower */
     int32_t family;        /* gdpa_family */
@@ -520,11 +520,11 @@ GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
 
 /*
  * Device bytes that a launch with these arguments needs, from the host's maxima alone. A forward kernel needs none, but
- * for the schedules zigzag and dynamic without args->schedule: then the schedule is made there, in front of each launch. A
+ * for the schedules zigzag and dynamic without args->schedule (which a backward needs): it is made there, before each launch. A
  * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
  * rounded up to 16; on Hopper up to 9 MB more for the order of its work), or needs nothing: with spec.deterministic,
  * without dq, or where all keys of a sequence are known to fit one tile (short seqlen_k or max_seqlen_k). On Hopper the
- * latter two take 512 bytes for the order, which may be left out (NULL): that is slower where lengths differ. No
+ * latter two take 512 bytes for the order, if there is no schedule; without them (NULL) it is slower where lengths differ. No
  * initialisation; aligned to 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
@@ -557,10 +557,10 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
  * one final rounding; what is beyond the range of a type becomes infinite. Any of dq, dk and dv may be left out; none of
  * them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
  * Gradients share no memory with each other, the inputs or the workspace; only equal addresses are noticed.
- * spec->pass is bwd or default: the spec of the forward does. spec->unaligned is set by itself where the tensors need it.
- * The workspace has gdpa_backward_workspace_size bytes and may be NULL when that is 0. With spec->deterministic every run
- * gives the same bits; else the order of the fp32 sums of dq may differ, but where keys fit one tile.
- * Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
+ * spec->pass is bwd or default: the spec of the forward does. spec->unaligned is set by itself where the tensors need it; a schedule left
+ * to auto is dynamic where args->schedule is set and lengths may differ (jagged or used lengths). The workspace has
+ * gdpa_backward_workspace_size bytes and may be NULL when that is 0. With spec->deterministic every run gives the same bits; else the
+ * order of the fp32 sums of dq may differ, but where keys fit one tile. Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
                                    size_t workspace_bytes, struct CUstream_st *stream);
@@ -574,13 +574,13 @@ GDPA_API gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec
 
 /*
  * Schedules: which tiles of which sequences come first, made on the device from the offsets and lengths there.
- *
  * Kernels of the schedules zigzag and dynamic read one. It depends on the batch, the offsets and lengths (cu_seqlens, seqused, seqlen,
- * total), the layouts and the mask (causal, windows, align), and on nothing else: one schedule serves the forward and the backward, and
- * every layer, whatever its heads, head dims, types and activation are. Other offsets on the device need another gdpa_schedule_build, which
- * may be part of a captured graph. Memory belongs to the caller, is aligned to 256 bytes, and is not to be touched between build and use;
- * a launch writes to it (the counter of `dynamic`), so launches with the same schedule must follow each other, as on one stream. Results
- * never depend on it; one made for other offsets can leave rows of o unwritten, but never writes elsewhere.
+ * total), the layouts and the mask (causal, windows, align), and on nothing else: one serves the forward and the backward of every layer,
+ * whatever its heads, head dims, types and activation are. Other offsets on the device need another gdpa_schedule_build, which may be part
+ * of a captured graph. Memory belongs to the caller, is aligned to 256 bytes, and is not to be touched between build and use; a launch
+ * writes to it (the counter of `dynamic`), so launches with the same schedule must follow each other, as on one stream. Results do not
+ * depend on it, but how sums are rounded that blocks share (dq; with `auto` dense dk and dv of a few tiles, without a mask). One made for
+ * other offsets can leave rows unwritten, and sums of dq short of terms, but never writes elsewhere.
  */
 
 /*

@@ -29,13 +29,13 @@ struct backward_shape {
     int64_t first_shared;
     int32_t pieces;
     int32_t turns;
-    void *memory;       /* the workspace */
-    void *schedule;     /* of the arguments, where the main kernel reads one, or NULL */
+    void *memory;   /* the workspace */
+    void *schedule; /* of the arguments, where the main kernel reads one, or NULL */
     size_t schedule_given;
     size_t schedule_bytes; /* that it needs; 0: it reads none */
-    uint32_t sm_margin; /* multiprocessors that persistent kernels leave free */
-    bool persistent;    /* blocks of the main kernel loop over its tiles */
-    bool boxed;         /* the main kernel takes a gdpa_bwd_sm90_main_params, with the maps of the boxes */
+    uint32_t sm_margin;    /* multiprocessors that persistent kernels leave free */
+    bool persistent;       /* blocks of the main kernel loop over its tiles */
+    bool boxed;            /* the main kernel takes a gdpa_bwd_sm90_main_params, with the maps of the boxes */
     struct tensor_box boxes[BACKWARD_BOX_COUNT];
     bool second_boxed; /* the second kernel too, with boxes of its own; its blocks loop over its tiles */
     struct tensor_box second_boxes[BACKWARD_BOX_COUNT];

@@ -15,7 +15,7 @@ enum { BENCH_BUFFERS = 12 };
 struct bench_data {
     /* q, k, v, o, cu_seqlens_q, cu_seqlens_k, dout, dq, dk, dv, schedule, workspace; NULL: none */
     void *buffers[BENCH_BUFFERS];
-    gdpa_args args;               /* with device pointers */
+    gdpa_args args; /* with device pointers */
     size_t workspace_bytes;
 };
 

@@ -127,8 +127,8 @@ static gdpa_status launch_with_schedule(struct verify_gpu *gpu, const gdpa_args 
     if (bytes > 0) {
         own.schedule = (unsigned char *)gpu->workspace + workspace;
         own.schedule_bytes = bytes;
-        status =
-            gdpa_schedule_build(tool_context(gpu->tool), &gpu->spec, args, own.schedule, own.schedule_bytes, gpu->stream);
+        status = gdpa_schedule_build(tool_context(gpu->tool), &gpu->spec, args, own.schedule, own.schedule_bytes,
+                                     gpu->stream);
     }
     return status != GDPA_OK ? status : gdpa_launch(gpu->kernel, &own, gpu->workspace, workspace, gpu->stream);
 }

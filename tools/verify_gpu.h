@@ -17,7 +17,7 @@ struct verify_gpu {
     struct CUstream_st *stream;
     gdpa_kernel *kernel;
     gdpa_spec spec; /* of the kernel */
-    void *staging; /* NULL until it is needed */
+    void *staging;  /* NULL until it is needed */
     void *workspace;
     size_t workspace_bytes;
     char why[1024];

@@ -221,8 +221,10 @@ static void each_option_is_true_for_its_specs_alone(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         sbuf_reset(&text);
         sbuf_addf(&text, "//@if %s\nis on\n//@else\nis off\n//@endif\ngdpa_kernel_entry\n", cases[i].option);
-        const char *const pairs[][2] = {
-            {"bwd_portable.cuh", text.text}, {"fwd_portable.cuh", text.text}, {"fwd_sm90.cuh", text.text}};
+        const char *const pairs[][2] = {{"bwd_portable.cuh", text.text},
+                                        {"bwd_sm90.cuh", text.text},
+                                        {"fwd_portable.cuh", text.text},
+                                        {"fwd_sm90.cuh", text.text}};
         fixture_init(&fixture, pairs, COUNT_OF(pairs));
         if (cases[i].on != NULL) {
             assert_int_equal(generate(&fixture, cases[i].on, &source, &why), GDPA_OK);

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_440aee43
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_701057ac
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -1846,6 +1846,9 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
  * Where there is a counter in the workspace, numbers are claimed from it when they are needed, so that blocks with little work take more of them.
  * Else block b takes b, b + grid, ... Numbers are those of tiles; but where all tiles cost the same, and the last round has some for few blocks
  * only, each of these has a number for each of several pieces, which are some of the queries, and blocks share it (Store::collect).
+ *
+ * With a schedule of the caller numbers are places in its list of keys (bwd_list_sm90.cuh). They are drawn from a counter of the schedule, so
+ * that the workspace needs none, or go there and back through the rounds of the grid; no tile is shared.
  */
 
 /* Called by one whole warp. */
@@ -1912,18 +1915,10 @@ struct Scout {
         ++found;
     }
 
-    /* The tile that a number stands for. */
-    __device__ GradientTile find(int64_t number) const
+    /* Leaves a message about a tile, if there is anything to do in it. `number` says which piece of it, where there are pieces. */
+    __device__ void visit(const GradientTile &place, int64_t number)
     {
         const gdpa_bwd_params &common = *params;
-        return find_key_tile(common, number);
-    }
-
-    /* Finds out what a number stands for. */
-    __device__ void visit(int64_t number)
-    {
-        const gdpa_bwd_params &common = *params;
-        const GradientTile place = find(number);
         if (place.batch < 0) {
             return;
         }
@@ -1943,17 +1938,36 @@ struct Scout {
         return tid_x() % 32;
     }
 
-    __device__ void run()
+    /* The tile that a number stands for. */
+    __device__ GradientTile find(int64_t number) const
+    {
+        const gdpa_bwd_params &common = *params;
+        return find_key_tile(common, number);
+    }
+
+    __device__ void follow_numbers()
     {
         int64_t number = ctaid_x();
         while (true) {
-            mbarrier_wait_parity(shared.found_empty(), found % 2 ^ 1); // no tile is claimed before it is asked for
+            wait_for_question(); // no tile is claimed before it is asked for
             if (number >= order->num_numbers) {
                 break;
             }
-            visit(number);
+            visit(find(number), number);
             number += nctaid_x();
         }
+    }
+
+    /* Until the producer has taken the message before. */
+    __device__ void wait_for_question() const
+    {
+        mbarrier_wait_parity(shared.found_empty(), found % 2 ^ 1);
+    }
+
+    __device__ void run()
+    {
+        follow_numbers();
+        wait_for_question();
         if (lane() == 0) {
             write_word(shared.found() + kWorkValidKeys, -1);
         }
@@ -2613,7 +2627,7 @@ struct Consumer : Step {
 };
 
 extern "C" __global__
-__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_440aee43(const __grid_constant__ gdpa_bwd_sm90_main_params params)
+__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_701057ac(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
@@ -3310,7 +3324,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_440aee43_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_701057ac_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

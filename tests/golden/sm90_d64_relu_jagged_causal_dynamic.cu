@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_dfdb5529
+ * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_1d06d734
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -1097,6 +1097,66 @@ __device__ inline uint32_t popc_b32(uint32_t bits)
     return count;
 }
 
+// ---- templates/list_places.cuh
+/*
+ * What readers of a schedule (schedule_format.h) have in common: its arrays, the search in them, and the counter of places.
+ */
+
+/* An array of a list. */
+__device__ inline uint32_t *schedule_array(uint32_t *schedule, int32_t batch, int32_t list, int32_t array)
+{
+    const int64_t stride = (static_cast<int64_t>(batch) + kScheduleHeaderWords) / kScheduleHeaderWords * kScheduleHeaderWords;
+    return schedule + kScheduleHeaderWords + (list * kScheduleArrays + array) * stride;
+}
+
+__device__ inline uint32_t read_schedule(const uint32_t *array, uint32_t rank)
+{
+    return static_cast<uint32_t>(ld_global_nc_s32(reinterpret_cast<const int32_t *>(array) + rank));
+}
+
+/* Moves to the last sequence from `list.rank` on whose tiles begin at or before `tile`, and returns where they begin. By whole warps. */
+template <typename List> __device__ inline uint32_t move_to(List &list, int32_t batch, uint32_t tile)
+{
+    const uint32_t lane = tid_x() % 32;
+    uint32_t count = static_cast<uint32_t>(batch) - list.rank;
+    uint32_t step = 1; // mostly it is one of the next 32
+    while (true) {
+        const uint32_t begin = lane * step < count ? list.begin_of(list.rank + lane * step) : 0xffffffff;
+        const uint32_t before = popc_b32(vote_sync_ballot(begin <= tile));
+        const uint32_t passed = before > 1 ? before - 1 : 0;
+        list.rank += passed * step;
+        const uint32_t left = count - passed * step;
+        if (step == 1 && (passed < 31 || left == 1)) {
+            return shfl_sync_idx(begin, passed);
+        }
+        count = step == 1 || left < step ? left : step;
+        step = (count + 31) / 32;
+    }
+}
+
+/*
+ * The counter of the places that were handed out: every block begins with that of its number, and draws the others. Between launches it
+ * is 0: the last block to have drawn one that does not exist resets it, behind all draws.
+ */
+struct PlaceCounter {
+    uint32_t *words;
+
+    /* For lane 0; the others get nothing. The answer is not waited for before it is used. */
+    __device__ uint32_t draw() const
+    {
+        return tid_x() % 32 == 0 ? atom_global_add_u32(words, 1) + nctaid_x() : 0;
+    }
+
+    /* Called by one thread of a block that will draw no more. */
+    __device__ void finish() const
+    {
+        if (atom_global_add_u32(words + 1, 1) == nctaid_x() - 1) {
+            st_global_b32(words, 0);
+            st_global_b32(words + 1, 0);
+        }
+    }
+};
+
 // ---- templates/sequence.cuh
 /*
  * Where a sequence lies and how long it is, from the offsets and lengths on the device. Nothing in them is trusted: whatever
@@ -1269,13 +1329,7 @@ static_assert(kBlockM % kScheduleTileStep == 0 && kHeightArray <= kScheduleHeigh
 /* An array of a list. */
 __device__ inline uint32_t *schedule_array(const gdpa_fwd_params &params, int32_t list, int32_t array)
 {
-    const int64_t stride = (static_cast<int64_t>(params.batch) + kScheduleHeaderWords) / kScheduleHeaderWords * kScheduleHeaderWords;
-    return params.schedule + kScheduleHeaderWords + (list * kScheduleArrays + array) * stride;
-}
-
-__device__ inline uint32_t read_schedule(const uint32_t *array, uint32_t rank)
-{
-    return static_cast<uint32_t>(ld_global_nc_s32(reinterpret_cast<const int32_t *>(array) + rank));
+    return schedule_array(params.schedule, params.batch, list, array);
 }
 
 constexpr uint32_t kHeadsInGroup = 16;
@@ -1315,26 +1369,10 @@ struct TileList {
         return (pass > 0 ? shorter(count, pass - 1) : count) - shorter(count, pass);
     }
 
-    /* Moves to the last sequence from `rank` on whose tiles begin at or before `tile`, and returns where they begin. */
-    __device__ uint32_t move_to(uint32_t tile)
+    /* Where the tiles of the pass of a sequence begin. */
+    __device__ uint32_t begin_of(uint32_t of_rank) const
     {
-        const uint32_t *first = schedule_array(*params, kScheduleQueries, kHeightArray);
-        const uint32_t lane = tid_x() % 32;
-        uint32_t count = static_cast<uint32_t>(params->batch) - rank;
-        uint32_t step = 1; // mostly it is one of the next 32
-        while (true) {
-            const uint32_t probe = rank + lane * step;
-            const uint32_t begin = lane * step < count ? in_pass(read_schedule(first, probe)) : 0xffffffff;
-            const uint32_t before = popc_b32(vote_sync_ballot(begin <= tile));
-            const uint32_t passed = before > 1 ? before - 1 : 0;
-            rank += passed * step;
-            const uint32_t left = count - passed * step;
-            if (step == 1 && (passed < 31 || left == 1)) {
-                return shfl_sync_idx(begin, passed);
-            }
-            count = step == 1 || left < step ? left : step;
-            step = (count + 31) / 32;
-        }
+        return in_pass(read_schedule(schedule_array(*params, kScheduleQueries, kHeightArray), of_rank));
     }
 
     /* Sequence, head and row of a place; batch -1: not in this schedule. Called by whole warps. */
@@ -1347,7 +1385,7 @@ struct TileList {
             rank = 0;
         }
         place -= pass_begin * heads;
-        const uint32_t in_sequence = place - move_to(place / heads) * heads;
+        const uint32_t in_sequence = place - move_to(*this, params->batch, place / heads) * heads;
         const uint32_t batch = read_schedule(schedule_array(*params, kScheduleQueries, 0), rank);
         if (batch >= static_cast<uint32_t>(params->batch)) {
             return {-1, 0, 0};
@@ -1375,29 +1413,6 @@ struct TileList {
         tile += lower;
         const int64_t first_row = static_cast<int64_t>(tile) * kBlockM;
         return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(head), first_row};
-    }
-};
-
-/*
- * The counter of the places that were handed out: every block begins with that of its number, and draws the others. Between launches it
- * is 0: the last block to have drawn one that does not exist resets it, behind all draws.
- */
-struct PlaceCounter {
-    uint32_t *words;
-
-    /* For lane 0; the others get nothing. The answer is not waited for before it is used. */
-    __device__ uint32_t draw() const
-    {
-        return tid_x() % 32 == 0 ? atom_global_add_u32(words, 1) + nctaid_x() : 0;
-    }
-
-    /* Called by one thread of a block that will draw no more. */
-    __device__ void finish() const
-    {
-        if (atom_global_add_u32(words + 1, 1) == nctaid_x() - 1) {
-            st_global_b32(words, 0);
-            st_global_b32(words + 1, 0);
-        }
     }
 };
 
@@ -2320,7 +2335,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_dfdb5529(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_1d06d734(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2681,7 +2696,7 @@ __device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListSha
     }
 }
 
-extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_dfdb5529_schedule(
+extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_1d06d734_schedule(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const bool of_keys = ctaid_x() == kScheduleKeys;
