@@ -180,6 +180,15 @@ static const char *extra_words(int row, bool family)
     }
 }
 
+/* The same of a backward: in these rows are tensors that the kernels which follow a schedule can do. */
+static const char *backward_words(int row, bool family)
+{
+    if (row % 8 != 4 || family) {
+        return "";
+    }
+    return row % 16 == 12 ? " schedule=dynamic" : " schedule=zigzag";
+}
+
 static void choice_text(const struct choice *choice, const struct range *range, const char *extra, const char *arch,
                         char *text, size_t capacity)
 {
@@ -232,8 +241,9 @@ static bool visit_rows(const struct range *range, const char *arch, visit_fn vis
         meet(pairs, &choice);
         if (family_runs(range->family, &choice)) {
             char text[MAX_TEXT];
-            choice_text(&choice, range, range->backward ? "" : extra_words(row, range->family[0] != 0), arch, text,
-                        sizeof text);
+            const bool family = range->family[0] != 0;
+            const char *extra = range->backward ? backward_words(row, family) : extra_words(row, family);
+            choice_text(&choice, range, extra, arch, text, sizeof text);
             going = visit(text, user);
         }
     }
