@@ -267,6 +267,32 @@ static void a_backward_of_dense_sequences_does_without(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+/* Of one that follows no schedule, where there is no other. */
+static void a_backward_in_mode_strict_takes_what_was_made_beforehand(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    char *folder = scratch_make();
+    gdpa_ctx_options options = runtime_options(folder);
+    const gdpa_spec spec = runtime_spec("bwd " SPEC);
+    const gdpa_args args = backward_args();
+    gdpa_kernel *kernel = NULL;
+    fake_driver_control->devices(1, &capability);
+    gdpa_ctx *ctx = runtime_context(&options);
+    expect_ok(gdpa_kernel_get(ctx, &spec, &kernel));
+    gdpa_kernel_release(kernel);
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_STRICT;
+    ctx = runtime_context(&options);
+    expect_backward(ctx, "bwd " SPEC, &args, "none");
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_AUTO;
+    ctx = runtime_context(&options);
+    expect_backward(ctx, "bwd " SPEC, &args, "dynamic");
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
 /* No kernel of a backward makes one. */
 static void a_backward_without_the_schedule_that_it_needs_is_refused(void **state)
 {
@@ -426,6 +452,7 @@ int main(void)
         cmocka_unit_test_setup(a_spec_that_leaves_the_choice_follows_it_too, fakes_reset),
         cmocka_unit_test_setup(a_backward_follows_the_schedule_of_its_arguments, fakes_reset),
         cmocka_unit_test_setup(a_backward_of_dense_sequences_does_without, fakes_reset),
+        cmocka_unit_test_setup(a_backward_in_mode_strict_takes_what_was_made_beforehand, fakes_reset),
         cmocka_unit_test_setup(a_backward_without_the_schedule_that_it_needs_is_refused, fakes_reset),
         cmocka_unit_test_setup(without_one_it_is_made_in_the_workspace_first, fakes_reset),
         cmocka_unit_test_setup(what_is_missing_or_too_small_is_refused, fakes_reset),
