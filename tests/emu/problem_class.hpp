@@ -60,6 +60,7 @@ class Problem
     template <typename Visit> void for_rows(const Output &output, Visit visit) const;
     bool is_seen(const Output &output, int64_t sequence, int64_t row) const;
     std::string make_schedule(launch_shape *shape);
+    void spoil_schedule();
     std::string check_schedule() const;
     std::string check_list(int list) const;
     std::string launch_forward(bool *launched);
