@@ -219,8 +219,11 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
     TRY(arch_of(normalised, &arch, why));
     const struct plan_family *family = family_find(normalised->pass, plan->family);
     if (family == NULL) {
-        return fail(why, GDPA_E_ARGUMENT, "family of the plan is %d; legal are portable (%d), sm90 (%d) and short (%d)",
-                    plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90, KERNEL_FAMILY_SHORT);
+        return fail(why, GDPA_E_ARGUMENT,
+                    "family of the plan is %d; legal are portable (%d), sm90 (%d) and, forward only, short (%d) and "
+                    "stream (%d)",
+                    plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90, KERNEL_FAMILY_SHORT,
+                    KERNEL_FAMILY_STREAM);
     }
     const char *refusal = family->refusal(normalised);
     if (refusal != NULL) {

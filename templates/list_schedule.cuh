@@ -113,7 +113,8 @@ struct TileList {
             const uint32_t *first = schedule_array(*params, kScheduleQueries, kHeightArray);
             const uint32_t sequence_begin = read_schedule(first, rank);
             const uint32_t sequence_end = read_schedule(first, rank + 1);
-            count = in_pass(sequence_end) - in_pass(sequence_begin);
+            const uint32_t of_pass = in_pass(sequence_end) - in_pass(sequence_begin);
+            count = of_pass < count ? of_pass : count; // in a schedule of other lengths it may be more
             lower = shorter(sequence_end, pass) - shorter(sequence_begin, pass);
         }
         //@endif

@@ -146,10 +146,14 @@ __device__ inline void store_staged(const Tile &staging, uint16_t *target, int64
     if constexpr (32 % kUnits == 0) {
         const LaneUnits<Tile, kUnits> units(staging);
         uint16_t *place = target + units.row * row_stride + units.unit * 8;
+        // Of 8 columns one load of the warp is more rows than a tile of 16 has: those behind are neither there nor this step's.
+        const bool staged = units.kRowStep <= kTiles * 16 || units.row < kTiles * 16;
 #pragma unroll
         for (int row = 0; row < kTiles * 16; row += units.kRowStep) {
-            ld_shared_v4_b32(words, units.address(row)); // of every row: under the condition each would have its own address
-            if (static_cast<int32_t>(units.row) < rows - row) {
+            if (staged) { // whether there is such a row is asked later: under that condition each load would have its own address
+                ld_shared_v4_b32(words, units.address(row));
+            }
+            if (staged && static_cast<int32_t>(units.row) < rows - row) {
                 st_global_v4_b32(place, words);
             }
             place += units.kRowStep * row_stride;

@@ -62,6 +62,7 @@ class Problem
     std::string make_schedule(launch_shape *shape);
     void write_list(uint32_t *order, bool of_keys) const;
     void write_schedule(backward_shape *shape);
+    void spoil_schedule();
     std::string check_schedule() const;
     std::string check_list(int list) const;
     std::string launch_forward(bool *launched);

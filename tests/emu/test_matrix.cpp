@@ -58,6 +58,7 @@ const char *const scheduled[] = {
     "heads=1/1 q=3,0,9 k=20,1 batch=150 max=unknown seed=29 blocks=5 resident=2",
     "heads=1/1 q=0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,3 k=20 batch=4200 seed=30 blocks=2 complete=earliest",
     "heads=2/1 q=300 k=20 batch=1 seed=31 blocks=7",
+    "heads=8/8 q=200,0,300,5 k=30,20 batch=5 offsets=wrong seed=201 blocks=9 resident=2 max=unknown", // lists of any numbers
 };
 /* And kernels of gradients: keys that fit one tile, no keys at all, every subset of the results. */
 const char *const every_backward[] = {
@@ -92,6 +93,15 @@ const char *const few_keys[] = {
     "heads=1/1 q=0,700,129 k=64,0,7 complete=earliest max=unknown seed=30",
     "heads=1/1 q=500 k=70 used_k=31 complete=random strides=gaps seed=31",
 };
+/* The smallest head dims, which the matrices leave out: a load or a store of a warp is more rows than there are. */
+const char *const narrowest[] = {
+    "fwd head_dim=8 activation=fast_silu layout_q=jagged layout_k=jagged family=short",
+    "fwd head_dim=8 dtype=fp16 activation=gelu causal layout_q=jagged family=stream",
+    "fwd head_dim=96 head_dim_v=8 activation=identity window_left=31 layout_k=jagged family=stream",
+    "fwd head_dim=128 head_dim_v=8 activation=relu layout_q=jagged layout_k=jagged family=short",
+    "fwd head_dim=16 head_dim_v=8 activation=relu layout_q=jagged layout_k=jagged",
+    "bwd head_dim=8 activation=gelu causal layout_q=jagged layout_k=jagged",
+};
 const char unaligned_shape[] = "heads=4/2 q=31,0,66 k=129,5,47 strides=odd before=1 behind=2 seed=11";
 
 struct Case {
@@ -123,6 +133,7 @@ std::vector<Case> all_cases(const char *only)
     if (!matrix_specs("default", nullptr, collect, &specs) || !matrix_specs("short", nullptr, collect, &specs)) {
         return {};
     }
+    specs.insert(specs.end(), std::begin(narrowest), std::end(narrowest));
     std::vector<Case> cases;
     for (size_t i = 0; i < specs.size(); ++i) {
         for (const std::string &arch : {std::string(turn(archs, i / 3)), std::string("sm_90a")}) {

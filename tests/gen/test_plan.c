@@ -345,7 +345,8 @@ static void a_plan_needs_an_architecture(void **state)
 }
 
 static const struct change portable_changes[] = {
-    {FIELD(family), 0, "family of the plan is 0"},
+    {FIELD(family), 0,
+     "family of the plan is 0; legal are portable (2), sm90 (3) and, forward only, short (4) and stream (5)"},
     {FIELD(family), 1, "family of the plan is 1"},
     {FIELD(family), 3, "family of the plan is sm90, which cannot run this: wgmma"},
     {FIELD(block_m), 0, "block_m"},

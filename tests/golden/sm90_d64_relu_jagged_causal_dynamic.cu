@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_1d06d734
+ * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b069dc5e
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -1397,7 +1397,8 @@ struct TileList {
             const uint32_t *first = schedule_array(*params, kScheduleQueries, kHeightArray);
             const uint32_t sequence_begin = read_schedule(first, rank);
             const uint32_t sequence_end = read_schedule(first, rank + 1);
-            count = in_pass(sequence_end) - in_pass(sequence_begin);
+            const uint32_t of_pass = in_pass(sequence_end) - in_pass(sequence_begin);
+            count = of_pass < count ? of_pass : count; // in a schedule of other lengths it may be more
             lower = shorter(sequence_end, pass) - shorter(sequence_begin, pass);
         }
         if (count == 0 || in_sequence / heads >= count) {
@@ -2335,7 +2336,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_1d06d734(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b069dc5e(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2696,7 +2697,7 @@ __device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListSha
     }
 }
 
-extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_1d06d734_schedule(
+extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_b069dc5e_schedule(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const bool of_keys = ctaid_x() == kScheduleKeys;

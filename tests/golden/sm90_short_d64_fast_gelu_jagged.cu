@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=fast_gelu layout_q=jagged layout_k=jagged family=short arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_9773c593
+ * kernel     gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_2520d364
  * generator  (this version)
  * plan       short block_m=32 block_n=32 slice_n=16 warps=4 threads=128 stages=1 q_in_registers=0 min_blocks=4 smem_bytes=49152 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=fast_gelu layout_q=jagged layout_k=jagged family=short arch=sm_90a"
@@ -1133,10 +1133,14 @@ __device__ inline void store_staged(const Tile &staging, uint16_t *target, int64
     if constexpr (32 % kUnits == 0) {
         const LaneUnits<Tile, kUnits> units(staging);
         uint16_t *place = target + units.row * row_stride + units.unit * 8;
+        // Of 8 columns one load of the warp is more rows than a tile of 16 has: those behind are neither there nor this step's.
+        const bool staged = units.kRowStep <= kTiles * 16 || units.row < kTiles * 16;
 #pragma unroll
         for (int row = 0; row < kTiles * 16; row += units.kRowStep) {
-            ld_shared_v4_b32(words, units.address(row)); // of every row: under the condition each would have its own address
-            if (static_cast<int32_t>(units.row) < rows - row) {
+            if (staged) { // whether there is such a row is asked later: under that condition each load would have its own address
+                ld_shared_v4_b32(words, units.address(row));
+            }
+            if (staged && static_cast<int32_t>(units.row) < rows - row) {
                 st_global_v4_b32(place, words);
             }
             place += units.kRowStep * row_stride;
@@ -1295,7 +1299,7 @@ __device__ inline void store_output(const Output<kTiles> &output, float factor, 
     store_warp_rows<kTiles>(output, factor, staging, params.o, place, params.o_stride_row, step.rows);
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_9773c593(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_short_2520d364(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t warp = tid_x() / 32;

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=fast_gelu layout_q=jagged layout_k=jagged family=stream arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_stream_1333a10f
+ * kernel     gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_stream_6788d345
  * generator  (this version)
  * plan       stream block_m=1024 block_n=64 slice_n=16 warps=4 threads=128 stages=1 q_in_registers=1 min_blocks=3 smem_bytes=49184 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0 slice_m=32
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=fast_gelu layout_q=jagged layout_k=jagged family=stream arch=sm_90a"
@@ -1175,10 +1175,14 @@ __device__ inline void store_staged(const Tile &staging, uint16_t *target, int64
     if constexpr (32 % kUnits == 0) {
         const LaneUnits<Tile, kUnits> units(staging);
         uint16_t *place = target + units.row * row_stride + units.unit * 8;
+        // Of 8 columns one load of the warp is more rows than a tile of 16 has: those behind are neither there nor this step's.
+        const bool staged = units.kRowStep <= kTiles * 16 || units.row < kTiles * 16;
 #pragma unroll
         for (int row = 0; row < kTiles * 16; row += units.kRowStep) {
-            ld_shared_v4_b32(words, units.address(row)); // of every row: under the condition each would have its own address
-            if (static_cast<int32_t>(units.row) < rows - row) {
+            if (staged) { // whether there is such a row is asked later: under that condition each load would have its own address
+                ld_shared_v4_b32(words, units.address(row));
+            }
+            if (staged && static_cast<int32_t>(units.row) < rows - row) {
                 st_global_v4_b32(place, words);
             }
             place += units.kRowStep * row_stride;
@@ -1326,7 +1330,7 @@ __device__ inline void add_slice(Output<kRowTiles> &output, const uint32_t (&que
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_stream_1333a10f(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_fwd_sm90_d64_bf16_fast_gelu_jqjk_stream_6788d345(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();

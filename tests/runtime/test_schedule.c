@@ -192,7 +192,6 @@ static void a_spec_that_leaves_the_choice_follows_it_too(void **state)
         args.schedule = cases[i].given ? SCHEDULE : NULL;
         args.schedule_bytes = cases[i].given ? (size_t)schedule_bytes(BATCH) : 0;
         for (int call = 0; call < 2; call++) { /* the second one by the short way */
-            fake_driver_control->params_size(sizeof(struct gdpa_fwd_sm90_params));
             expect_ok(gdpa_forward(ctx, &spec, &args, stream()));
             assert_int_equal(strstr(last_launch().kernel, "dynamic") != NULL, cases[i].follows);
         }
