@@ -74,7 +74,10 @@ static const struct plan_family *fastest_family(const gdpa_spec *spec, struct sb
             continue;
         }
         const char *refusal = families[i]->refusal(spec);
-        refusal = refusal != NULL ? refusal : families[i]->by_request;
+        if (refusal == NULL && families[i]->by_request != NULL) {
+            refusal = spec->schedule == GDPA_SCHEDULE_AUTO ? families[i]->by_request
+                                                           : "the spec names a schedule, and it has none";
+        }
         if (refusal == NULL) {
             return families[i];
         }
@@ -102,16 +105,23 @@ int32_t plan_family_for(const gdpa_spec *spec, const struct plan_lengths *length
     return GDPA_FAMILY_AUTO;
 }
 
-static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family **family, struct sbuf *reasons,
-                                 struct sbuf *why)
+gdpa_status plan_check_pass(const gdpa_spec *spec, struct sbuf *why)
 {
-    bool is_auto = spec->family == GDPA_FAMILY_AUTO;
-    *family = is_auto ? fastest_family(spec, reasons) : family_find(spec->pass, spec->family);
-    if (*family == NULL) {
+    if (spec->family != GDPA_FAMILY_DEFAULT && spec->family != GDPA_FAMILY_AUTO &&
+        family_find(spec->pass, spec->family) == NULL) {
         return fail(why, GDPA_E_UNSUPPORTED,
                     "family %s has no kernels for the backward; leave family out, or take portable",
                     plan_family_name(spec->family));
     }
+    return GDPA_OK;
+}
+
+static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family **family, struct sbuf *reasons,
+                                 struct sbuf *why)
+{
+    TRY(plan_check_pass(spec, why));
+    bool is_auto = spec->family == GDPA_FAMILY_AUTO;
+    *family = is_auto ? fastest_family(spec, reasons) : family_find(spec->pass, spec->family);
     const char *refusal = (*family)->refusal(spec);
     if (refusal != NULL) {
         return fail(why, GDPA_E_UNSUPPORTED, "family %s cannot run this: %s; leave family out, or take portable",
@@ -124,7 +134,11 @@ static gdpa_status choose_family(const gdpa_spec *spec, const struct plan_family
 /* What blocks do with the schedule that is left when the spec is normalised. */
 static const char *schedule_reason(const gdpa_spec *spec, int32_t family)
 {
-    if (family == KERNEL_FAMILY_PORTABLE) {
+    if (family == KERNEL_FAMILY_SHORT || family == KERNEL_FAMILY_STREAM) {
+        return "auto: sequences and heads in their order, dealt out by the hardware as SMs become free; asking for "
+               "another one changes nothing";
+    }
+    if (family != KERNEL_FAMILY_SM90) {
         return "auto: a block a tile, dealt out by the hardware as SMs become free; asking for another one changes "
                "nothing";
     }

@@ -45,6 +45,9 @@ struct kernel_plan {
     int32_t dq_consumer_registers;
 };
 
+/* Whether the family of a normalised spec has kernels for its pass, whatever the arch is. */
+gdpa_status plan_check_pass(const gdpa_spec *normalised, struct sbuf *why);
+
 /* The family that `auto` stands for, of a spec with an arch. */
 int32_t plan_auto_family(const gdpa_spec *spec);
 

@@ -36,8 +36,8 @@ gdpa_status driver_open(const char *path, struct driver **driver, struct sbuf *w
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         const char *reason = dlerror();
-        return fail(why, GDPA_E_NO_DRIVER, "no CUDA driver: %s%s", reason,
-                    path != NULL ? "" : " (GDPAJIT_LIBCUDA can name another file)");
+        return fail(why, GDPA_E_NO_DRIVER,
+                    "no CUDA driver: %s; install the NVIDIA driver, or name its libcuda in GDPAJIT_LIBCUDA", reason);
     }
     struct driver *made = calloc(1, sizeof *made);
     if (made == NULL) {

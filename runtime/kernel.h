@@ -38,6 +38,7 @@ struct gdpa_kernel {
     struct CUlib_st *library;
     double load_ms;
     gdpa_kernel *remade; /* its facts and code count in place of ours, which the driver refused; owned. Mostly NULL */
+    atomic_bool stands_in; /* for a faster one that mode strict does without, and that was told */
     gdpa_kernel *next;
 };
 

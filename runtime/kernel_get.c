@@ -175,7 +175,11 @@ static gdpa_status spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CU
         struct driver *driver = NULL;
         gdpa_spec with_arch = *complete;
         int arch = 0;
-        TRY(context_devices(ctx, &driver, why));
+        const gdpa_status status = context_devices(ctx, &driver, why);
+        if (status == GDPA_E_NO_DRIVER) {
+            sbuf_addstr(why, "; with spec.arch set kernels are made without a GPU");
+        }
+        TRY(status);
         TRY(driver_arch(driver, stream, &arch, why));
         with_arch.arch = arch;
         return spec_normalise(&with_arch, false, complete, why);

@@ -154,17 +154,28 @@ static void folder_print(const gdpa_ctx *ctx, struct sbuf *line)
     free(folder);
 }
 
+/* ", nor in a pack (a.pack, b.pack)" */
+static void packs_print(gdpa_ctx *ctx, struct sbuf *line)
+{
+    const struct packs *packs = context_packs(ctx);
+    for (int i = 0; i < packs->count; i++) {
+        sbuf_addf(line, "%s%s", i == 0 ? ", nor in a pack (" : ", ", cache_path(packs->list[i]));
+    }
+    sbuf_addstr(line, packs->count > 0 ? ")" : "");
+}
+
 /*
  * With the command that cures it, which works as it is printed, in whatever folder and shell: what this program was told
  * by options or variables about where kernels go and who makes them is in it.
  */
 static gdpa_status not_ready(struct job *job)
 {
-    const gdpa_ctx *ctx = job->ctx;
+    gdpa_ctx *ctx = job->ctx;
     const char *mode = ctx->env.values[ENV_MODE];
-    fail(&job->why, GDPA_E_NOT_READY,
-         "%s is not in the cache (%s), and mode strict (%s) forbids compiling it; to put it there: ", job->name.text,
-         ctx->cache != NULL ? cache_path(ctx->cache) : context_cache_absence(ctx), ctx->mode_origin);
+    fail(&job->why, GDPA_E_NOT_READY, "%s is not in the cache (%s)", job->name.text,
+         ctx->cache != NULL ? cache_path(ctx->cache) : context_cache_absence(ctx));
+    packs_print(ctx, &job->why);
+    sbuf_addf(&job->why, ", and mode strict (%s) forbids compiling it; to put it there: ", ctx->mode_origin);
     if (mode != NULL && strcmp(mode, "auto") != 0) {
         sbuf_addstr(&job->why, "GDPAJIT_MODE=auto ");
     }
@@ -234,8 +245,8 @@ static void compile_note(const struct job *job, const struct compile_result *com
               job->name.text, job->arch->target, job->nvrtc->version, compiled->milliseconds, resources->registers,
               resources->spill_bytes, resources->stack_bytes, resources->smem_static + job->plan.smem_bytes);
     if (resources->spill_bytes > 0) {
-        log_write(log, GDPA_LOG_WARN, LOG_COMPILE, "%s spills registers (%d bytes): it is slower than it should be",
-                  job->name.text, resources->spill_bytes);
+        log_write(log, GDPA_LOG_INFO, LOG_COMPILE, "%s spills registers (%d bytes)", job->name.text,
+                  resources->spill_bytes);
     }
 }
 

@@ -263,6 +263,22 @@ static gdpa_status explicit_strides_check(const struct view *view)
     return GDPA_OK;
 }
 
+/* Strides without their bit would be passed over in silence, unless they are the packed ones anyway. */
+static gdpa_status forgotten_strides_check(const struct view *view, const struct strides *packed)
+{
+    const gdpa_tensor *tensor = view->tensor;
+    const int64_t given[] = {tensor->stride_batch, tensor->stride_row, tensor->stride_head};
+    const int64_t used[] = {packed->batch, packed->row, packed->head};
+    const char *const names[] = {"stride_batch", "stride_row", "stride_head"};
+    for (int i = 0; i < 3; i++) {
+        FAIL_IF(given[i] != 0 && used[i] != 0 && given[i] != used[i], GDPA_E_ARGUMENT,
+                "%s.%s is %" PRId64 ", but its bit in %s.flags is not set, and a packed tensor has %" PRId64
+                "; set GDPA_TENSOR_STRIDES, or leave the strides 0",
+                view->name, names[i], given[i], view->name, used[i]);
+    }
+    return GDPA_OK;
+}
+
 /* The last element must lie within the 2^63 bytes that the kernels can address. */
 static gdpa_status reach_check(const struct view *view, const struct strides *strides)
 {
@@ -336,6 +352,9 @@ gdpa_status tensor_check(const struct view *view, bool unaligned, bool untouched
     FAIL_IF(!strides_of(view, strides), GDPA_E_ARGUMENT,
             "%s does not fit into 2^63 elements: extents %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64,
             view->name, view->batch, view->rows, view->heads, view->dim);
+    if ((tensor->flags & GDPA_TENSOR_STRIDES) == 0) {
+        TRY(forgotten_strides_check(view, strides));
+    }
     TRY(alignment_check(view, strides, unaligned));
     TRY(reach_check(view, strides));
     return view->output ? output_overlap_check(view, strides) : GDPA_OK;
@@ -393,24 +412,27 @@ gdpa_status unaligned_family_check(const gdpa_spec *spec, const char *tensor)
  * The rest
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* A sum of nothing times infinity would be NaN where the header promises 0. */
-static gdpa_status scalar_check(const char *name, float value)
+/* A number that is given and its bit: not finite, a sum of nothing times infinity would be NaN where the header promises 0. */
+static gdpa_status scalar_fill(const char *name, const char *bit, bool flagged, float given, float otherwise,
+                               float *value)
 {
-    FAIL_IF(!isfinite(value), GDPA_E_ARGUMENT, "%s is %g; legal are finite numbers", name, (double)value);
+    FAIL_IF(!flagged && given != 0.0f && given != otherwise, GDPA_E_ARGUMENT,
+            "%s is %g, but its bit in args.flags is not set; set GDPA_ARGS_%s, or leave the field 0", name,
+            (double)given, bit);
+    *value = flagged ? given : otherwise;
+    FAIL_IF(!isfinite(*value), GDPA_E_ARGUMENT, "%s is %g; legal are finite numbers", name, (double)*value);
     return GDPA_OK;
 }
 
 gdpa_status scalars_fill(const gdpa_spec *spec, const gdpa_args *args, struct scalars *scalars)
 {
     const struct activation_row *activation = activation_find(spec->activation);
-    scalars->scale = (args->flags & GDPA_ARGS_SCALE) != 0 ? args->scale : 1.0f;
-    scalars->out_scale = (args->flags & GDPA_ARGS_OUT_SCALE) != 0 ? args->out_scale : 1.0f;
-    scalars->activation_param = (args->flags & GDPA_ARGS_ACTIVATION_PARAM) != 0 ? args->activation_param
-                                : activation != NULL                            ? (float)activation->param_default
-                                                                                : 0.0f;
-    TRY(scalar_check("scale", scalars->scale));
-    TRY(scalar_check("out_scale", scalars->out_scale));
-    return scalar_check("activation_param", scalars->activation_param);
+    const float param = activation != NULL ? (float)activation->param_default : 0.0f;
+    TRY(scalar_fill("scale", "SCALE", (args->flags & GDPA_ARGS_SCALE) != 0, args->scale, 1.0f, &scalars->scale));
+    TRY(scalar_fill("out_scale", "OUT_SCALE", (args->flags & GDPA_ARGS_OUT_SCALE) != 0, args->out_scale, 1.0f,
+                    &scalars->out_scale));
+    return scalar_fill("activation_param", "ACTIVATION_PARAM", (args->flags & GDPA_ARGS_ACTIVATION_PARAM) != 0,
+                       args->activation_param, param, &scalars->activation_param);
 }
 
 gdpa_status args_read(const gdpa_args **args, gdpa_args *own)

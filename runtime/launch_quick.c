@@ -123,8 +123,11 @@ static inline bool tensor_fill(const gdpa_tensor *tensor, const struct quick_ten
     MUST((tensor->flags & ~GDPA_TENSOR_STRIDES) == 0 && tensor->data != NULL);
     MUST(tensor->dtype == GDPA_DTYPE_DEFAULT || tensor->dtype == fixed->dtype);
     MUST(((uintptr_t)tensor->data & fixed->address_mask) == 0);
-    return (tensor->flags & GDPA_TENSOR_STRIDES) == 0 ? packed_strides(fixed, extents, strides)
-                                                      : given_strides(tensor, fixed, extents, output, strides);
+    if ((tensor->flags & GDPA_TENSOR_STRIDES) != 0) {
+        return given_strides(tensor, fixed, extents, output, strides);
+    }
+    MUST((tensor->stride_batch | tensor->stride_row | tensor->stride_head) == 0);
+    return packed_strides(fixed, extents, strides);
 }
 
 /* One side, q or k: exactly the fields of its layout are set, and there are rows. */
@@ -153,6 +156,9 @@ static inline bool sizes_are_plain(const struct launch_quick *quick, const gdpa_
 
 static inline bool scalars_fill(const struct launch_quick *quick, const gdpa_args *args, struct gdpa_fwd_params *params)
 {
+    MUST((args->flags & GDPA_ARGS_SCALE) != 0 || args->scale == 0.0f);
+    MUST((args->flags & GDPA_ARGS_OUT_SCALE) != 0 || args->out_scale == 0.0f);
+    MUST((args->flags & GDPA_ARGS_ACTIVATION_PARAM) != 0 || args->activation_param == 0.0f);
     params->scale = (args->flags & GDPA_ARGS_SCALE) != 0 ? args->scale : 1.0f;
     params->out_scale = (args->flags & GDPA_ARGS_OUT_SCALE) != 0 ? args->out_scale : 1.0f;
     params->activation_param =

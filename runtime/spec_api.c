@@ -44,7 +44,7 @@ static gdpa_status check(const gdpa_spec *spec, struct sbuf *why)
     gdpa_spec normalised;
     struct kernel_plan plan;
     TRY(spec_normalise(spec, true, &normalised, why));
-    return normalised.arch == 0 ? GDPA_OK : plan_make(&normalised, &plan, NULL, why);
+    return normalised.arch == 0 ? plan_check_pass(&normalised, why) : plan_make(&normalised, &plan, NULL, why);
 }
 
 gdpa_status gdpa_spec_check(const gdpa_spec *spec)

@@ -164,8 +164,10 @@ static bool collect(struct bench *bench, char *why, size_t capacity)
     if (!words_add(bench, why, capacity)) {
         return false;
     }
-    if (bench->count == 0) {
+    if (bench->count == 0 && any) {
         snprintf(why, capacity, "no case is left after --filter");
+    } else if (bench->count == 0) {
+        snprintf(why, capacity, "no case of the suite portable is left after --filter; --suite takes another one");
     }
     return bench->count > 0;
 }

@@ -71,17 +71,9 @@ static int parse_subject(struct tool *tool, struct subject *subject)
     if (!spec_from_words(words, count, &spec, why, sizeof why)) {
         return tool_usage(tool, "%s", why);
     }
-    int *numbers = NULL;
-    size_t number_count = 0;
-    if (arch != NULL && !arch_list_parse(arch, &numbers, &number_count, why, sizeof why)) {
+    if (!spec_arch_default("show", arch, &spec, why, sizeof why)) {
         return tool_usage(tool, "%s", why);
     }
-    if (number_count > 1) {
-        free(numbers);
-        return tool_usage(tool, "show takes one architecture, and --arch %s is %zu", arch, number_count);
-    }
-    spec.arch = spec.arch == 0 && number_count == 1 ? numbers[0] : spec.arch;
-    free(numbers);
     if (gdpa_spec_check(&spec) != GDPA_OK) {
         return tool_usage(tool, "%s", gdpa_last_error());
     }

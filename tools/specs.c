@@ -428,3 +428,19 @@ bool spec_from_words(const char *const *words, size_t count, gdpa_spec *spec, ch
     free(joined);
     return status == GDPA_OK;
 }
+
+bool spec_arch_default(const char *command, const char *arch, gdpa_spec *spec, char *why, size_t why_size)
+{
+    int *numbers = NULL;
+    size_t count = 0;
+    if (arch != NULL && !arch_list_parse(arch, &numbers, &count, why, why_size)) {
+        return false;
+    }
+    if (count > 1) {
+        snprintf(why, why_size, "%s takes one architecture, and --arch %s is %zu", command, arch, count);
+    } else if (count == 1 && spec->arch == 0) {
+        spec->arch = numbers[0];
+    }
+    free(numbers);
+    return count <= 1;
+}

@@ -61,4 +61,7 @@ bool spec_list_add_preset(struct spec_list *list, const char *name, const struct
 /* One spec of joined words, without products. */
 bool spec_from_words(const char *const *words, size_t count, gdpa_spec *spec, char *why, size_t why_size);
 
+/* The arch of --arch, one of which `command` takes, into a spec without; NULL: none was given. */
+bool spec_arch_default(const char *command, const char *arch, gdpa_spec *spec, char *why, size_t why_size);
+
 #endif

@@ -133,6 +133,8 @@ static void the_family_is_the_fastest_that_can_run_the_spec_unless_one_is_asked_
         {"d=64 act=relu arch=89", KERNEL_FAMILY_PORTABLE, "reason: not family sm90: wgmma is on sm_90a only"},
         {"d=64 act=relu arch=100", KERNEL_FAMILY_PORTABLE, "reason: family portable: the fastest"},
         {"d=64 act=relu arch=90", KERNEL_FAMILY_SM90, "reason: not family short: a spec does not say"},
+        {"d=64 act=relu arch=90 schedule=zigzag", KERNEL_FAMILY_SM90,
+         "reason: not family stream: the spec names a schedule"},
         {"d=64 act=relu arch=90 family=short", KERNEL_FAMILY_SHORT, "reason: family short: asked for"},
         {"d=256 act=relu arch=80", KERNEL_FAMILY_PORTABLE, "reason: not family short: the rows of a warp fit"},
     };

@@ -13,6 +13,8 @@ static void the_plan_says_how_tiles_are_dealt_out(void **state)
     } cases[] = {
         {"d=64 act=relu arch=80 schedule=dynamic", "reason: schedule auto: a block a tile, dealt out by the hardware"},
         {"d=64 act=relu arch=90 unaligned schedule=zigzag", "reason: schedule auto: a block a tile"},
+        {"d=64 act=relu arch=90 family=short schedule=dynamic", "reason: schedule auto: sequences and heads"},
+        {"d=64 act=relu arch=90 family=stream layout_q=jagged", "asking for another one changes nothing"},
         {"d=64 act=relu arch=90", "reason: schedule auto: tiles in the order of their sequences"},
         {"d=64 act=relu arch=90 layout_q=jagged causal",
          "reason: schedule auto: tiles in the order of their sequences"},

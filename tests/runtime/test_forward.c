@@ -172,6 +172,69 @@ static void mode_strict_takes_what_was_made_beforehand(void **state)
     scratch_remove(folder);
 }
 
+static void mode_strict_names_the_faster_kernel_too(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    static struct captured_log log;
+    char *folder = scratch_make();
+    gdpa_ctx_options options = runtime_options(folder);
+    fake_driver_control->devices(1, &capability);
+    captured_log_init(&log);
+    options.log = captured_log_line;
+    options.log_user = &log;
+    options.log_level = GDPA_LOG_INFO;
+    options.mode = GDPA_MODE_STRICT;
+    gdpa_args args = runtime_args();
+    const gdpa_spec spec = runtime_spec("fwd head_dim=64 activation=silu");
+    gdpa_ctx *ctx = runtime_context(&options);
+    expect_failure(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0)), GDPA_E_NOT_READY,
+                   "gdpa-jit warm 'fwd head_dim=64 dtype=bf16 activation=silu arch=sm_90a' 'fwd head_dim=64 dtype=bf16 "
+                   "activation=silu family=short arch=sm_90a'");
+    args.seqlen_q = args.seqlen_k = 1000;
+    args.schedule = (void *)(uintptr_t)0x1000;
+    args.schedule_bytes = 4096;
+    expect_failure(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0)), GDPA_E_NOT_READY,
+                   " schedule=dynamic arch=sm_90a'");
+    expect_text(gdpa_last_error(), "with these arguments the kernel of the last spec named here is the faster one: ");
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
+static void a_kernel_that_stands_in_for_a_faster_one_is_told_once(void **state)
+{
+    (void)state;
+    static const int capability = 86;
+    static const char text[] = "fwd head_dim=64 activation=silu";
+    static struct captured_log log;
+    char *folder = scratch_make();
+    gdpa_ctx_options options = runtime_options(folder);
+    fake_driver_control->devices(1, &capability);
+    fake_driver_control->params_size(sizeof(struct gdpa_fwd_params));
+    const gdpa_args args = runtime_args(); /* of few rows */
+    const gdpa_spec spec = runtime_spec(text);
+    gdpa_kernel *kernel = NULL;
+    gdpa_ctx *ctx = runtime_context(&options);
+    expect_ok(gdpa_kernel_get(ctx, &spec, &kernel));
+    gdpa_kernel_release(kernel);
+    gdpa_ctx_destroy(ctx);
+    captured_log_init(&log);
+    options.log = captured_log_line;
+    options.log_user = &log;
+    options.log_level = GDPA_LOG_INFO;
+    options.mode = GDPA_MODE_STRICT;
+    ctx = runtime_context(&options);
+    for (int i = 0; i < 3; i++) {
+        forward(ctx, text, &args, fake_driver_control->stream(0));
+    }
+    const char *told = strstr(log.text, "which may be slower, is launched in place of another one: ");
+    assert_non_null(told);
+    expect_text(told, "gdpa-jit warm 'fwd head_dim=64 dtype=bf16 activation=silu family=short arch=sm_86'");
+    assert_null(strstr(told + 1, "which may be slower"));
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
 static void the_stream_decides_on_the_architecture(void **state)
 {
     (void)state;
@@ -223,6 +286,8 @@ int main(void)
         TEST(a_family_that_was_asked_for_is_not_left_for_another),
         TEST(lengths_choose_the_family),
         TEST(mode_strict_takes_what_was_made_beforehand),
+        TEST(mode_strict_names_the_faster_kernel_too),
+        TEST(a_kernel_that_stands_in_for_a_faster_one_is_told_once),
         TEST(the_stream_decides_on_the_architecture),
         TEST(bad_calls_are_refused),
     };

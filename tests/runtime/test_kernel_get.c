@@ -118,6 +118,8 @@ static void neither_driver_nor_device_is_needed_with_an_arch(void **state)
     const gdpa_spec any = runtime_spec("fwd head_dim=64 activation=relu");
     gdpa_kernel *none = NULL;
     expect_failure(gdpa_kernel_get(ctx, &any, &none), GDPA_E_NO_DRIVER, "no CUDA driver");
+    expect_text(gdpa_last_error(), "install the NVIDIA driver, or name its libcuda in GDPAJIT_LIBCUDA");
+    expect_text(gdpa_last_error(), "; with spec.arch set kernels are made without a GPU");
     gdpa_kernel_release(kernel);
     gdpa_ctx_destroy(ctx);
     options.driver_path = FAKE_DRIVER_PATH;
@@ -408,7 +410,7 @@ static void a_compile_error_is_shown_with_the_log_and_tried_again(void **state)
     scratch_remove(folder);
 }
 
-static void spills_are_warned_about(void **state)
+static void spills_are_told_at_level_info_alone(void **state)
 {
     (void)state;
     static struct captured_log log;
@@ -425,6 +427,12 @@ static void spills_are_warned_about(void **state)
     expect_text(log.text, "event=compile name=gdpa_fwd_sm90_d64");
     assert_int_equal(kernel->resources.spill_bytes, 64);
     gdpa_kernel_release(kernel);
+    gdpa_ctx_destroy(ctx);
+    captured_log_init(&log); /* at the default level there is nothing that a user could do */
+    options.log_level = GDPA_LOG_WARN;
+    ctx = runtime_context(&options);
+    gdpa_kernel_release(get(ctx, SPEC));
+    assert_null(strstr(log.text, "spills"));
     gdpa_ctx_destroy(ctx);
 }
 
@@ -569,7 +577,7 @@ int main(void)
         TEST(an_unusable_cache_is_a_warning_not_a_failure),
         TEST(code_of_another_target_under_the_right_key_is_refused_and_made_anew),
         TEST(a_compile_error_is_shown_with_the_log_and_tried_again),
-        TEST(spills_are_warned_about),
+        TEST(spills_are_told_at_level_info_alone),
         TEST(sixty_four_threads_and_one_kernel_are_one_compile),
         TEST(sixty_four_threads_and_as_many_kernels_are_as_many_compiles),
         TEST(all_who_wait_get_the_error_of_the_one_who_compiled),

@@ -91,6 +91,9 @@ static void tensor_vary(gdpa_tensor *tensor, int64_t rows, int64_t heads, int64_
     tensor->stride_row = stride_near(rows_inside ? dim : (int64_t)((uint64_t)heads * (uint64_t)dim));
     tensor->stride_batch = stride_near((int64_t)((uint64_t)rows * (uint64_t)heads * (uint64_t)dim));
     tensor->stride_dim = chance(30) ? number(3) : 1;
+    if ((tensor->flags & GDPA_TENSOR_STRIDES) == 0 && !chance(20)) {
+        tensor->stride_batch = tensor->stride_row = tensor->stride_head = 0;
+    }
 }
 
 static const int32_t *pointer(bool wanted)
@@ -101,10 +104,11 @@ static const int32_t *pointer(bool wanted)
     return wanted ? (const int32_t *)(uintptr_t)(0x8000 + (chance(20) ? roll() % 8 : 0)) : NULL;
 }
 
-static float scalar(void)
+/* 0, mostly, where its bit is not set. */
+static float scalar(uint32_t flag)
 {
     static const float odd[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 3.4e38f, 1e-45f};
-    return chance(10) ? odd[roll() % (sizeof odd / sizeof odd[0])] : 0.125f;
+    return chance(flag != 0 ? 10 : 20) ? odd[roll() % (sizeof odd / sizeof odd[0])] : flag != 0 ? 0.125f : 0.0f;
 }
 
 static gdpa_args args_any(const struct made *made)
@@ -128,9 +132,9 @@ static gdpa_args args_any(const struct made *made)
     args.cu_seqlens_k = pointer(jagged_k);
     args.seqused_q = pointer(chance(3));
     args.seqused_k = pointer(chance(3));
-    args.scale = scalar();
-    args.out_scale = scalar();
-    args.activation_param = scalar();
+    args.scale = scalar(args.flags & GDPA_ARGS_SCALE);
+    args.out_scale = scalar(args.flags & GDPA_ARGS_OUT_SCALE);
+    args.activation_param = scalar(args.flags & GDPA_ARGS_ACTIVATION_PARAM);
     tensor_vary(&args.q, rows_q, args.heads_q, made->spec.head_dim);
     tensor_vary(&args.k, rows_k, args.heads_k, made->spec.head_dim);
     tensor_vary(&args.v, rows_k, args.heads_k, made->spec.head_dim_v);

@@ -93,6 +93,22 @@ static void a_relative_folder_is_named_from_the_root_on(void **state)
     scratch_remove(folder);
 }
 
+static void packs_that_were_searched_are_named(void **state)
+{
+    (void)state;
+    char *folder = scratch_make(), packs[9000];
+    gdpa_ctx_options options = strict_options(folder);
+    snprintf(packs, sizeof packs, "%s/a.pack:%s/b.pack", folder, folder);
+    options.packs = packs;
+    gdpa_ctx *ctx = runtime_context(&options);
+    const gdpa_spec spec = runtime_spec(TEXT);
+    gdpa_kernel *kernel = NULL;
+    snprintf(packs, sizeof packs, ", nor in a pack (%s/a.pack, %s/b.pack), and mode strict", folder, folder);
+    expect_failure(gdpa_kernel_get(ctx, &spec, &kernel), GDPA_E_NOT_READY, packs);
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, fakes_reset)
 
 int main(void)
@@ -101,6 +117,7 @@ int main(void)
         TEST(what_options_say_is_in_the_command),
         TEST(what_variables_say_is_in_the_command),
         TEST(a_relative_folder_is_named_from_the_root_on),
+        TEST(packs_that_were_searched_are_named),
     };
     return cmocka_run_group_tests(tests, fakes_load, NULL);
 }

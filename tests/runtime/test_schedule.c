@@ -352,7 +352,7 @@ static void what_is_missing_or_too_small_is_refused(void **state)
     args.schedule_bytes = bytes;
     expect_failure(gdpa_forward(ctx, &spec, &args, stream()), GDPA_E_WORKSPACE, "not aligned to 256 bytes");
     expect_failure(gdpa_schedule_build(ctx, &spec, &args, NULL, bytes, stream()), GDPA_E_WORKSPACE,
-                   "gdpa_schedule_size");
+                   "schedule is NULL, but the batch needs one of ");
     expect_failure(gdpa_schedule_build(ctx, &spec, &args, SCHEDULE, bytes - 1, stream()), GDPA_E_WORKSPACE,
                    "gdpa_schedule_size");
     expect_failure(gdpa_schedule_build(NULL, &spec, &args, SCHEDULE, bytes, stream()), GDPA_E_ARGUMENT, "ctx is NULL");
