@@ -387,11 +387,17 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
 	$(call quiet,SCDOC,$@) scdoc < $< > $@
 
+# What README and docs/ have links to.
+LINKED_DOCS := $(wildcard examples/*.c examples/*.cpp) bench/README.md templates/README.md tests/hardware/README.md
+
 install-docs: $(MAN_PAGES) ## install man pages, README, CHANGELOG, LICENSE and docs/
-	install -d '$(DESTDIR)$(docdir)/docs' $(foreach page,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(call man_folder,$(page))')
+	install -d '$(DESTDIR)$(docdir)/docs/decisions' $(foreach part,$(LINKED_DOCS),'$(DESTDIR)$(docdir)/$(dir $(part))') \
+	    $(foreach page,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(call man_folder,$(page))')
 	$(foreach page,$(MAN_PAGES),install -m 644 $(page) '$(DESTDIR)$(call man_folder,$(page))' &&) true
 	install -m 644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE '$(DESTDIR)$(docdir)'
 	install -m 644 docs/*.md '$(DESTDIR)$(docdir)/docs'
+	install -m 644 docs/decisions/*.md '$(DESTDIR)$(docdir)/docs/decisions'
+	$(foreach part,$(LINKED_DOCS),install -m 644 $(part) '$(DESTDIR)$(docdir)/$(dir $(part))' &&) true
 
 uninstall: ## remove what install put there (same PREFIX, DESTDIR, libdir)
 	rm -f '$(DESTDIR)$(libdir)/libgdpajit.a' '$(DESTDIR)$(libdir)/libgdpajit.so' '$(DESTDIR)$(libdir)/$(SONAME)' \

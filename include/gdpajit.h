@@ -199,13 +199,13 @@ typedef enum gdpa_schedule {
     GDPA_SCHEDULE_DYNAMIC = 4  /* by a schedule: costliest tiles first, each to the block that is free */
 } gdpa_schedule;
 
-/* Which kernels: for comparisons and for tracking a fault down. Every family computes the same. */
+/* Which kernels: for comparisons and for tracking a fault down. Results have the same bits within a family. */
 typedef enum gdpa_family {
     GDPA_FAMILY_DEFAULT = 0,  /* auto */
     GDPA_FAMILY_AUTO = 1,     /* the planner chooses the fastest that can run the spec */
     GDPA_FAMILY_PORTABLE = 2, /* mma.sync and cp.async: sm_80 and later */
     GDPA_FAMILY_SM90 = 3,     /* wgmma and TMA, warp-specialised: sm_90a; needs aligned tensors */
-    /* Forward only, head dimensions up to 128, aligned tensors. gdpa_forward takes them by the lengths that it is given. */
+    /* Forward only, head dimensions up to 128, aligned tensors. gdpa_forward takes them by its lengths, where family and schedule are auto. */
     GDPA_FAMILY_SHORT = 4, /* mma.sync, a sequence a warp: best up to 64 rows */
     GDPA_FAMILY_STREAM = 5 /* mma.sync, queries pass by few keys: best up to 64 keys and for many queries */
 } gdpa_family;
@@ -221,6 +221,7 @@ typedef enum gdpa_family {
  *     window_right    j <= i + off + window_right    (causal makes it 0)
  * -1 leaves that side unbounded, and so does 2147483647, or 0 without its bit; any other value without its bit is
  * refused. window_left 0 together with window_right 0 is the diagonal alone. A query that sees no key gives exactly 0.
+ * A mask hides scores, not rows: a NaN or infinity may reach results from which it is hidden, as 0 * NaN (forward: of v; backward: of q, k, dout).
  */
 typedef struct gdpa_spec {
     size_t size;    /* sizeof(gdpa_spec), set by GDPA_SPEC_INIT */
@@ -285,7 +286,7 @@ GDPA_API gdpa_status gdpa_spec_bounds(const char *option, int32_t *lowest, int32
  * Arguments: which data a kernel runs on. Everything here may change from launch to launch.
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* The strides count; without this bit the tensor is packed as its layout says. */
+/* The strides count; without this bit the tensor is packed as its layout says, and other strides than 0 or those are refused. */
 #define GDPA_TENSOR_STRIDES 0x1u
 
 /*
@@ -325,17 +326,17 @@ typedef struct gdpa_args {
     int64_t batch;  /* number of sequences, 0 to 2^31-2 */
     int64_t heads_q; /* a multiple of heads_k */
     int64_t heads_k;
-    int64_t seqlen_q;     /* dense q: rows of each sequence */
-    int64_t seqlen_k;     /* dense k and v: rows of each sequence */
-    int64_t total_q;      /* jagged q: rows of q and o */
-    int64_t total_k;      /* jagged k: rows of k and v */
+    int64_t seqlen_q;     /* dense q: rows of each sequence; jagged: 0 */
+    int64_t seqlen_k;     /* dense k and v: likewise */
+    int64_t total_q;      /* jagged q: rows of q and o; dense: 0, and so max_seqlen_q */
+    int64_t total_k;      /* jagged k: rows of k and v; likewise */
     int64_t max_seqlen_q; /* jagged q: an upper bound of the lengths, or 0: unknown. Too small a bound loses rows */
     int64_t max_seqlen_k; /* jagged k: likewise; a bound in the backward, the forward takes it as a hint only */
     const int32_t *cu_seqlens_q; /* device, int32 [batch+1]; jagged q only */
     const int32_t *cu_seqlens_k; /* device, int32 [batch+1]; jagged k only */
     const int32_t *seqused_q;    /* device, int32 [batch], or NULL */
     const int32_t *seqused_k;    /* device, int32 [batch], or NULL */
-    /* Finite numbers, all three. */
+    /* Finite numbers, all three. Without its bit one is 0 or its default: anything else is refused. */
     float scale;            /* inside the activation; 1 unless GDPA_ARGS_SCALE is set */
     float out_scale;        /* outside; 1 unless GDPA_ARGS_OUT_SCALE is set */
     float activation_param; /* leaky_relu: slope, elu: alpha; their defaults unless GDPA_ARGS_ACTIVATION_PARAM is set */
@@ -344,11 +345,11 @@ typedef struct gdpa_args {
     gdpa_tensor dq;   /* gradients of q, k and v, laid out like them, of spec.out_dtype; written */
     gdpa_tensor dk;
     gdpa_tensor dv;
-    /* Schedules zigzag and dynamic only. */
+    /* Schedules zigzag and dynamic only: up to 2^30 sequences, and tiles of queries. */
     void *schedule;        /* device: what gdpa_schedule_build made for these offsets, or NULL */
     size_t schedule_bytes; /* of it */
-    int64_t
-        sm_margin; /* multiprocessors that kernels of family sm90 leave free, for what runs beside them; one is always used */
+    /* Multiprocessors that kernels of family sm90 leave free, for what runs beside them; one is always used. */
+    int64_t sm_margin;
 } gdpa_args;
 
 #ifdef __cplusplus
@@ -435,8 +436,8 @@ typedef struct gdpa_ctx_options {
 GDPA_API gdpa_status gdpa_ctx_create(const gdpa_ctx_options *options, gdpa_ctx **ctx);
 
 /*
- * Destroys a context once no kernel or request of it is referenced any more. Waits for workers that are in the middle of
- * a kernel; requests that were not begun fail. No launch of it may be running in another thread.
+ * Destroys a context once no kernel or request of it is referenced any more. Waits for workers in the middle of a kernel; requests that were
+ * not begun fail. No launch of it may be running in another thread.
  */
 GDPA_API void gdpa_ctx_destroy(gdpa_ctx *ctx);
 
@@ -480,7 +481,7 @@ GDPA_API gdpa_status gdpa_ctx_describe(gdpa_ctx *ctx, char *text, size_t capacit
 typedef struct gdpa_kernel gdpa_kernel;
 
 /*
- * Finds or makes the kernel of a spec: memory, disk, then NVRTC (which may take some hundred ms). One compile a key,
+ * Finds or makes the kernel of a spec: memory, disk, then NVRTC (which may take some seconds). One compile a key,
  * however many threads, and processes with the same cache, ask. With spec->arch 0 the architecture is that of the context
  * current on the calling thread, else of device 0. No device is needed when arch is given. The caller releases *kernel.
  * Returns what gdpa_spec_check returns, GDPA_E_NO_DRIVER (arch 0 and no GPU), GDPA_E_NO_COMPILER, GDPA_E_COMPILE,
@@ -541,8 +542,8 @@ GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, voi
                                  struct CUstream_st *stream);
 
 /*
- * gdpa_kernel_get and gdpa_launch in one, and returns what they return. spec->unaligned is set by itself where the tensors need it; a family auto
- * is chosen by the lengths, a schedule auto is dynamic with args->schedule; in mode strict the spec's own kernel does instead. Since 0.1.
+ * gdpa_kernel_get and gdpa_launch in one; returns what they return. spec->unaligned is set by itself where the tensors need it. Family and schedule
+ * auto: short or stream by the lengths; else schedule auto: dynamic with args->schedule. In mode strict the spec's own kernel does instead. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
                                   struct CUstream_st *stream);
@@ -703,10 +704,9 @@ GDPA_API gdpa_status gdpa_cache_why(gdpa_ctx *ctx, const gdpa_spec *spec, char *
  * ------------------------------------------------------------------------------------------------------------- */
 
 /*
- * gdpa_ctx_options.packs and GDPAJIT_PACKS name files, folders (their *.pack files in the order of their names) and
- * files with their hash (FILE@sha256:HEX), separated by colons. The first pack that has a kernel wins, then the cache.
- * A pack must belong to root or to this user and be writable by nobody else, or be named with its SHA-256. A pack that
- * cannot be used is a warning.
+ * gdpa_ctx_options.packs and GDPAJIT_PACKS name files, folders (their *.pack files in the order of their names) and files with their hash
+ * (FILE@sha256:HEX), separated by colons. The first pack that has a kernel wins, then the cache. A pack must belong to root or to this user
+ * and be writable by nobody else, or be named with its SHA-256. A pack that cannot be used is a warning.
  */
 typedef struct gdpa_pack_report {
     size_t size;
@@ -720,9 +720,9 @@ typedef struct gdpa_pack_report {
 } gdpa_pack_report;
 
 /*
- * Writes the entries of the cache with these keys (NULL: all) into a pack, which replaces what has that name at once
+ * Writes the entries of the cache with these keys (32 hex digits each; NULL: all) into a pack, which replaces what has that name at once
  * and whole. With code_only sources, PTX, logs and plans are left out. report may be NULL.
- * Returns GDPA_E_CACHE, GDPA_E_NOT_FOUND for a key that is not there. Since 0.1.
+ * Returns GDPA_E_CACHE, GDPA_E_ARGUMENT for a key that is none, GDPA_E_NOT_FOUND for one that is not there. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_pack_write(gdpa_ctx *ctx, const char *path, const char *const *keys, size_t key_count,
                                      int code_only, gdpa_pack_report *report);

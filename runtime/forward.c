@@ -90,8 +90,8 @@ static gdpa_status neither_ready(gdpa_ctx *ctx, const gdpa_spec *chosen, struct 
 static void stand_in_note(const gdpa_ctx *ctx, gdpa_kernel *kernel)
 {
     if (!atomic_exchange_explicit(&kernel->stands_in, true, memory_order_relaxed)) {
-        log_write(&ctx->log, GDPA_LOG_INFO, LOG_CACHE, "%s, which may be slower, is launched in place of another one: %s",
-                  kernel->name, gdpa_last_error());
+        log_write(&ctx->log, GDPA_LOG_INFO, LOG_CACHE,
+                  "%s, which may be slower, is launched in place of another one: %s", kernel->name, gdpa_last_error());
     }
 }
 

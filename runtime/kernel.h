@@ -37,7 +37,7 @@ struct gdpa_kernel {
     pthread_mutex_t load_lock; /* of what follows */
     struct CUlib_st *library;
     double load_ms;
-    gdpa_kernel *remade; /* its facts and code count in place of ours, which the driver refused; owned. Mostly NULL */
+    gdpa_kernel *remade;   /* its facts and code count in place of ours, which the driver refused; owned. Mostly NULL */
     atomic_bool stands_in; /* for a faster one that mode strict does without, and that was told */
     gdpa_kernel *next;
 };

@@ -14,7 +14,8 @@
 
 static gdpa_status schedule_check(size_t needed, const void *schedule, size_t bytes)
 {
-    FAIL_IF(schedule == NULL, GDPA_E_WORKSPACE, "schedule is NULL, but the batch needs one of %zu bytes (gdpa_schedule_size)", needed);
+    FAIL_IF(schedule == NULL, GDPA_E_WORKSPACE,
+            "schedule is NULL, but the batch needs one of %zu bytes (gdpa_schedule_size)", needed);
     FAIL_IF(bytes < needed, GDPA_E_WORKSPACE,
             "the schedule has %zu bytes, but the batch needs %zu; ask gdpa_schedule_size", bytes, needed);
     FAIL_IF((uintptr_t)schedule % WORKSPACE_ALIGNMENT != 0, GDPA_E_WORKSPACE,

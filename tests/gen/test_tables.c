@@ -380,7 +380,9 @@ static void the_page_of_activations_is_that_of_the_table(void **state)
         "is in the "
         "table. `a` is the run-time\nargument `activation_param`. At a kink the derivative is that of PyTorch. A score "
         "that is not a number "
-        "gives NaN; an infinite one gives\nthe limit of f, or NaN where f is a product with 0 there.\n\n"
+        "gives NaN, and so\ndoes its derivative but for relu (0), leaky_relu (a) and identity (1); an infinite one "
+        "gives the "
+        "limit of f, or NaN where f is a product with 0 there.\n\n"
         "| name | also | number | f(x) | f'(x) | error | a |\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < activations.count; ++i) {
         const struct activation_row *row = activation_find(activations.rows[i].number);

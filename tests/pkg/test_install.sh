@@ -131,6 +131,21 @@ END
         "$scratch/cmake/build/consumer_gdpajit_static" "$spec" | cmp - "$scratch/shared.cu"
 }
 
+# Of Markdown: "FILE: LINK" for each relative link that leads nowhere.
+dead_links() {
+    find "$1" -name '*.md' | while read -r page; do
+        grep -o '](\([^)]*\))' "$page" | sed 's/^](//; s/)$//; s/#.*//' | grep -v -e '^$' -e '://' | while read -r link; do
+            [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+        done
+    done
+}
+
+links_lead_somewhere() {
+    dead_links "$root$prefix/share/doc/gdpajit" >"$scratch/dead"
+    cat "$scratch/dead"
+    [ ! -s "$scratch/dead" ]
+}
+
 installs_parts_alone() {
     run_make DESTDIR="$scratch/part" install-headers &&
         [ "$(cd "$scratch/part" && find . -type f)" = ".$prefix/include/gdpajit.h" ]
@@ -145,6 +160,7 @@ uninstalls() {
 tap_test installs_into_a_destination_folder installs
 tap_test every_part_is_installed has_every_part
 tap_test installed_files_do_not_name_the_build_folder names_no_scratch_folder
+tap_test links_of_installed_documents_lead_somewhere links_lead_somewhere
 tap_test pkg_config_gives_the_version_of_the_header config_knows_version
 tap_test examples_build_against_the_shared_library builds_shared
 tap_test examples_build_against_the_static_library builds_static

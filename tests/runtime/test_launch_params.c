@@ -339,81 +339,6 @@ static void the_need_for_the_unaligned_kernel_is_seen(void **state)
     assert_false(args_are_unaligned(&spec, &args));
 }
 
-static void scales_and_parameters_default_as_the_table_says(void **state)
-{
-    (void)state;
-    struct launch_shape shape;
-    gdpa_args args = dense_args();
-    args.scale = args.out_scale = 1.0f; /* what is the default anyway needs no bit */
-    expect_ok(fill("fwd head_dim=64 activation=leaky_relu arch=sm_80", &args, &shape));
-    assert_true(shape.params.scale == 1.0f && shape.params.out_scale == 1.0f);
-    assert_true(shape.params.activation_param == 0.01f);
-    args.flags = GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | GDPA_ARGS_ACTIVATION_PARAM;
-    args.scale = -0.5f;
-    args.out_scale = 0.0f;
-    args.activation_param = -0.25f;
-    expect_ok(fill("fwd head_dim=64 activation=leaky_relu arch=sm_80", &args, &shape));
-    assert_true(shape.params.scale == -0.5f && shape.params.out_scale == 0.0f);
-    assert_true(shape.params.activation_param == -0.25f);
-    args = dense_args();
-    expect_ok(fill("fwd head_dim=64 activation=elu arch=sm_80", &args, &shape));
-    assert_true(shape.params.activation_param == 1.0f);
-}
-
-static void scalars_that_are_not_finite_are_refused_by_name(void **state)
-{
-    (void)state;
-    static const float wrong[] = {(float)INFINITY, -(float)INFINITY, (float)NAN};
-    struct launch_shape shape;
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        gdpa_args args = dense_args();
-        args.flags = GDPA_ARGS_SCALE | GDPA_ARGS_OUT_SCALE | GDPA_ARGS_ACTIVATION_PARAM;
-        args.scale = wrong[i];
-        expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "scale is ");
-        args.scale = 1.0f;
-        args.out_scale = wrong[i];
-        expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "out_scale is ");
-        args.out_scale = 1.0f;
-        args.activation_param = wrong[i];
-        expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "activation_param is ");
-    }
-}
-
-static void a_number_without_its_bit_is_refused(void **state)
-{
-    (void)state;
-    struct launch_shape shape;
-    gdpa_args args = dense_args();
-    args.scale = 0.088f;
-    expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT,
-                   "scale is 0.088, but its bit in args.flags is not set; set GDPA_ARGS_SCALE, or leave the field 0");
-    args.flags = GDPA_ARGS_SCALE;
-    args.out_scale = (float)NAN;
-    expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "set GDPA_ARGS_OUT_SCALE");
-    args.flags |= GDPA_ARGS_OUT_SCALE;
-    args.out_scale = 2.0f;
-    args.activation_param = 0.5f;
-    expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "set GDPA_ARGS_ACTIVATION_PARAM");
-    args.flags |= GDPA_ARGS_ACTIVATION_PARAM;
-    expect_ok(fill(DENSE, &args, &shape));
-}
-
-static void strides_without_their_bit_are_refused_unless_they_are_the_packed_ones(void **state)
-{
-    (void)state;
-    struct launch_shape shape;
-    gdpa_args args = dense_args();
-    strides_set(&args.k, args.seqlen_k * args.heads_k * 64, args.heads_k * 64, 64);
-    args.k.flags = 0;
-    expect_ok(fill(DENSE, &args, &shape));
-    args.k.stride_row *= 3; /* a packed qkv */
-    expect_failure(fill(DENSE, &args, &shape), GDPA_E_ARGUMENT, "; set GDPA_TENSOR_STRIDES, or leave the strides 0");
-    expect_text(gdpa_last_error(), "k.stride_row is ");
-    args.seqlen_k = 1; /* then it is not used */
-    args.k.stride_batch = 0;
-    expect_ok(fill(DENSE, &args, &shape));
-}
-
 static void empty_problems_launch_nothing_and_need_no_memory(void **state)
 {
     (void)state;
@@ -617,10 +542,6 @@ int main(void)
         cmocka_unit_test(the_unaligned_kernel_takes_element_alignment),
         cmocka_unit_test(fp32_outputs_count_their_alignment_in_bytes),
         cmocka_unit_test(the_need_for_the_unaligned_kernel_is_seen),
-        cmocka_unit_test(scales_and_parameters_default_as_the_table_says),
-        cmocka_unit_test(scalars_that_are_not_finite_are_refused_by_name),
-        cmocka_unit_test(a_number_without_its_bit_is_refused),
-        cmocka_unit_test(strides_without_their_bit_are_refused_unless_they_are_the_packed_ones),
         cmocka_unit_test(empty_problems_launch_nothing_and_need_no_memory),
         cmocka_unit_test(without_keys_the_kernel_still_runs_to_write_zeros),
         cmocka_unit_test(dense_tiles_cover_each_sequence),
