@@ -61,6 +61,10 @@ static void checks_name_field_value_and_what_is_legal(void **state)
     spec.family = GDPA_FAMILY_SM90;
     spec.unaligned = 1;
     expect_failure(gdpa_spec_check(&spec), GDPA_E_UNSUPPORTED, "family sm90");
+    spec.arch = 0; /* no family of lengths has a backward, whatever the arch */
+    spec.unaligned = 0;
+    spec.family = GDPA_FAMILY_SHORT;
+    expect_failure(gdpa_spec_check(&spec), GDPA_E_UNSUPPORTED, "family short has no kernels for the backward");
     spec.size = 1;
     expect_failure(gdpa_spec_check(&spec), GDPA_E_VERSION, "GDPA_SPEC_INIT");
     expect_failure(gdpa_spec_check(NULL), GDPA_E_ARGUMENT, "spec is NULL");
