@@ -585,8 +585,8 @@ GDPA_API gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec
  */
 
 /*
- * Device bytes of a schedule (about 32 for each sequence); 0 where the spec's kernels find their tiles without: family
- * portable. Takes batch from args. With spec->schedule neither zigzag nor dynamic it answers for dynamic. Does what
+ * Device bytes of a schedule (about 32 for each sequence and some 2 KB); 0 where the spec's kernels find their tiles without: every family
+ * but sm90. Takes batch from args. With spec->schedule neither zigzag nor dynamic it answers for dynamic. Does what
  * gdpa_kernel_get does for the forward kernel of the spec, and returns what that returns. Threads: any. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_schedule_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, size_t *bytes);
