@@ -524,7 +524,7 @@ GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
  * for the schedules zigzag and dynamic without args->schedule (which a backward needs): it is made there, before each launch. A
  * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
  * rounded up to 16; on Hopper up to 9 MB more for the order of its work), or needs nothing: with spec.deterministic,
- * without dq, or where all keys of a sequence are known to fit one tile (short seqlen_k or max_seqlen_k). On Hopper the
+ * without dq, or where all keys of a sequence are known to fit one tile (block_n of the plan; by seqlen_k or max_seqlen_k). On Hopper the
  * latter two take 512 bytes for the order, if there is no schedule; without them (NULL) it is slower where lengths differ. No
  * initialisation; aligned to 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
@@ -558,9 +558,9 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
  * one final rounding; what is beyond the range of a type becomes infinite. Any of dq, dk and dv may be left out; none of
  * them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
  * Gradients share no memory with each other, the inputs or the workspace; only equal addresses are noticed.
- * spec->pass is bwd or default: the spec of the forward does. spec->unaligned is set by itself where the tensors need it; a schedule left
- * to auto is dynamic where args->schedule is set and lengths may differ (jagged or used lengths). The workspace has
- * gdpa_backward_workspace_size bytes and may be NULL when that is 0. With spec->deterministic every run gives the same bits; else the
+ * spec->pass is bwd or default: the spec of the forward does, but for families short and stream. spec->unaligned is set by itself where the tensors
+ * need it; a schedule left to auto is dynamic where args->schedule is set and lengths may differ (jagged or used lengths). The workspace has gdpa_backward_workspace_size
+ * bytes and may be NULL when that is 0, and where gdpa_workspace_size says so. With spec->deterministic every run gives the same bits; else the
  * order of the fp32 sums of dq may differ, but where keys fit one tile. Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,

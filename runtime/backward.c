@@ -49,7 +49,6 @@ static bool is_dynamic(const gdpa_spec *spec, const gdpa_args *args)
             args->seqused_k != NULL);
 }
 
-/* In mode strict a kernel that was made beforehand, though it follows no schedule, is better than none. */
 static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream,
                               gdpa_kernel **kernel)
 {
@@ -59,15 +58,9 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
                            : "args");
     gdpa_spec own;
     TRY(spec_for_tensors(spec, args, &own));
-    if (is_dynamic(&own, args)) {
-        gdpa_spec chosen = own;
-        chosen.schedule = GDPA_SCHEDULE_DYNAMIC;
-        const gdpa_status status = kernel_borrow(ctx, &chosen, stream, kernel);
-        if (status != GDPA_E_NOT_READY) {
-            return status;
-        }
-    }
-    return kernel_borrow(ctx, &own, stream, kernel);
+    gdpa_spec chosen = own;
+    chosen.schedule = GDPA_SCHEDULE_DYNAMIC;
+    return kernel_borrow_better(ctx, &own, is_dynamic(&own, args) ? &chosen : NULL, stream, kernel);
 }
 
 gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,

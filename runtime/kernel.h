@@ -75,6 +75,13 @@ gdpa_status kernel_load(gdpa_kernel *kernel, struct CUstream_st *stream);
  */
 gdpa_status kernel_borrow(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_kernel **kernel);
 
+/*
+ * That of `chosen` (may be NULL), which suits the arguments better than `spec`. In mode strict that of `spec` where only it was made
+ * beforehand: slower is better than none.
+ */
+gdpa_status kernel_borrow_better(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_spec *chosen,
+                                 struct CUstream_st *stream, gdpa_kernel **kernel);
+
 /* The one whose facts and code count: itself, or what was made in its place. Good as long as the kernel. */
 const gdpa_kernel *kernel_facts(gdpa_kernel *kernel);
 

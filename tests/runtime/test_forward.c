@@ -172,7 +172,7 @@ static void mode_strict_takes_what_was_made_beforehand(void **state)
     scratch_remove(folder);
 }
 
-static void mode_strict_names_the_faster_kernel_too(void **state)
+static void mode_strict_names_the_better_kernel_too(void **state)
 {
     (void)state;
     static const int capability = 90;
@@ -196,7 +196,7 @@ static void mode_strict_names_the_faster_kernel_too(void **state)
     args.schedule_bytes = 4096;
     expect_failure(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0)), GDPA_E_NOT_READY,
                    " schedule=dynamic arch=sm_90a'");
-    expect_text(gdpa_last_error(), "with these arguments the kernel of the last spec named here is the faster one: ");
+    expect_text(gdpa_last_error(), "with these arguments the kernel of the last spec named here is the better one: ");
     gdpa_ctx_destroy(ctx);
     scratch_remove(folder);
 }
@@ -286,7 +286,7 @@ int main(void)
         TEST(a_family_that_was_asked_for_is_not_left_for_another),
         TEST(lengths_choose_the_family),
         TEST(mode_strict_takes_what_was_made_beforehand),
-        TEST(mode_strict_names_the_faster_kernel_too),
+        TEST(mode_strict_names_the_better_kernel_too),
         TEST(a_kernel_that_stands_in_for_a_faster_one_is_told_once),
         TEST(the_stream_decides_on_the_architecture),
         TEST(bad_calls_are_refused),

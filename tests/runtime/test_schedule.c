@@ -277,7 +277,13 @@ static void a_backward_in_mode_strict_takes_what_was_made_beforehand(void **stat
     const gdpa_args args = backward_args();
     gdpa_kernel *kernel = NULL;
     fake_driver_control->devices(1, &capability);
+    options.mode = GDPA_MODE_STRICT;
     gdpa_ctx *ctx = runtime_context(&options);
+    expect_failure(gdpa_backward(ctx, &spec, &args, NULL, 0, stream()), GDPA_E_NOT_READY,
+                   " schedule=dynamic arch=sm_90a'");
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_AUTO;
+    ctx = runtime_context(&options);
     expect_ok(gdpa_kernel_get(ctx, &spec, &kernel));
     gdpa_kernel_release(kernel);
     gdpa_ctx_destroy(ctx);
