@@ -105,13 +105,13 @@ int32_t plan_family_for(const gdpa_spec *spec, const struct plan_lengths *length
     return GDPA_FAMILY_AUTO;
 }
 
-gdpa_status plan_check_pass(const gdpa_spec *spec, struct sbuf *why)
+gdpa_status plan_check_pass(const gdpa_spec *normalised, struct sbuf *why)
 {
-    if (spec->family != GDPA_FAMILY_DEFAULT && spec->family != GDPA_FAMILY_AUTO &&
-        family_find(spec->pass, spec->family) == NULL) {
+    if (normalised->family != GDPA_FAMILY_DEFAULT && normalised->family != GDPA_FAMILY_AUTO &&
+        family_find(normalised->pass, normalised->family) == NULL) {
         return fail(why, GDPA_E_UNSUPPORTED,
                     "family %s has no kernels for the backward; leave family out, or take portable",
-                    plan_family_name(spec->family));
+                    plan_family_name(normalised->family));
     }
     return GDPA_OK;
 }

@@ -380,7 +380,8 @@ static void the_page_of_activations_is_that_of_the_table(void **state)
         "is in the "
         "table. `a` is the run-time\nargument `activation_param`. At a kink the derivative is that of PyTorch. A score "
         "that is not a number "
-        "gives NaN, and so\ndoes its derivative but for relu (0), leaky_relu (a) and identity (1); an infinite one "
+        "gives NaN, and so\n"
+        "does its derivative but for relu (0), leaky_relu (a) and identity (1); an infinite one "
         "gives the "
         "limit of f, or NaN where f is a product with 0 there.\n\n"
         "| name | also | number | f(x) | f'(x) | error | a |\n|---|---|---|---|---|---|---|\n");
