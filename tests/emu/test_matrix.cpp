@@ -120,10 +120,11 @@ template <size_t kCount> const char *turn(const char *const (&list)[kCount], siz
     return list[number % kCount];
 }
 
-/* Families that lengths choose, not the architecture. */
-bool of_lengths(const std::string &spec)
+/* Families that lengths or tensors choose, not the architecture. */
+bool of_any_architecture(const std::string &spec)
 {
-    return spec.find("family=short") != std::string::npos || spec.find("family=stream") != std::string::npos;
+    return spec.find("family=short") != std::string::npos || spec.find("family=stream") != std::string::npos ||
+           spec.find(" unaligned") != std::string::npos;
 }
 
 std::vector<Case> all_cases(const char *only)
@@ -137,7 +138,7 @@ std::vector<Case> all_cases(const char *only)
     std::vector<Case> cases;
     for (size_t i = 0; i < specs.size(); ++i) {
         for (const std::string &arch : {std::string(turn(archs, i / 3)), std::string("sm_90a")}) {
-            if (of_lengths(specs[i]) && (arch == "sm_90a") != (i % 2 == 0)) {
+            if (of_any_architecture(specs[i]) && (arch == "sm_90a") != (i % 2 == 0)) {
                 continue; // mostly the same text everywhere: one of the two is enough
             }
             Case one;
