@@ -227,6 +227,23 @@ static gdpa_status check_resources(const gdpa_spec *spec, const struct kernel_pl
     return GDPA_OK;
 }
 
+static int32_t at_most(int32_t value, int32_t most)
+{
+    return value < most ? value : most;
+}
+
+struct plan_residents plan_fill_sm(struct kernel_plan *plan, int32_t registers, const struct arch_row *arch,
+                                   int32_t most_warps)
+{
+    enum { MOST_REGISTERS = 255, REGISTERS_STEP = 8, SM_REGISTERS = 65536 };
+    struct plan_residents residents = {.registers = at_most(registers, MOST_REGISTERS)};
+    const int32_t allocated = (residents.registers + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
+    residents.by_registers = SM_REGISTERS / (allocated * plan->threads);
+    residents.by_memory = arch->smem_sm / (plan->smem_bytes + SMEM_RESERVED_BYTES);
+    plan->min_blocks = at_most(at_most(residents.by_registers, residents.by_memory), most_warps / plan->warps);
+    return residents;
+}
+
 gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *plan, struct sbuf *why)
 {
     const struct arch_row *arch;

@@ -43,6 +43,15 @@ gdpa_status plan_check_second(const gdpa_spec *spec, const struct kernel_plan *p
 int32_t plan_wgmma_width(int32_t columns);
 bool plan_is_wgmma_width(int32_t columns);
 
+/* How many blocks of a plan an SM holds, by what ends first, and the registers of a thread that were reckoned with. */
+struct plan_residents {
+    int32_t registers, by_registers, by_memory;
+};
+
+/* Of a plan whose threads and smem_bytes are set, `most_warps` an SM; fills its min_blocks (plan.c). */
+struct plan_residents plan_fill_sm(struct kernel_plan *plan, int32_t registers, const struct arch_row *arch,
+                                   int32_t most_warps);
+
 /* Shared memory that each resident block costs beyond what it asks for, on every arch of the table. */
 enum { SMEM_RESERVED_BYTES = 1024 };
 

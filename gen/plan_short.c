@@ -20,9 +20,6 @@ enum {
     KEYS = 32,
     MOST_WARPS = 16,   /* of an SM; more of them gain nothing */
     LARGEST_DIM = 128, /* beyond it the output of 32 rows does not fit the registers */
-    MOST_REGISTERS = 255,
-    REGISTERS_STEP = 8,
-    SM_REGISTERS = 65536,
     /* The step at hand, the one ahead, addresses, fragments and temporaries of the activation. */
     OTHER_REGISTERS = 32,
     OTHER_REGISTERS_OF_WIDE = 80, /* ptxas keeps the addresses of more columns */
@@ -81,22 +78,13 @@ static bool suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
     return lengths->longest_q <= PLAN_FEW_KEYS && lengths->longest_k <= PLAN_FEW_KEYS;
 }
 
-static int32_t at_most(int32_t value, int32_t most)
-{
-    return value < most ? value : most;
-}
-
 /* Blocks of so many warps that an SM holds. */
 static void fill_sm(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch, int32_t warps)
 {
     plan->warps = warps;
     plan->threads = warps * 32;
     plan->smem_bytes = (int32_t)smem_bytes(spec, plan);
-    int32_t needed = at_most(registers(spec, plan), MOST_REGISTERS);
-    int32_t allocated = (needed + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
-    int32_t by_registers = SM_REGISTERS / (allocated * plan->threads);
-    int32_t by_memory = arch->smem_sm / (plan->smem_bytes + SMEM_RESERVED_BYTES);
-    plan->min_blocks = at_most(at_most(by_registers, by_memory), MOST_WARPS / warps);
+    plan_fill_sm(plan, registers(spec, plan), arch, MOST_WARPS);
 }
 
 /* As many warps as the SM holds: their number is what hides the latency of memory. Smaller blocks may leave less of it over. */

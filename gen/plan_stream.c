@@ -24,9 +24,6 @@ enum {
     MOST_WARPS = 12, /* of an SM: as many as the registers allow at head dim 64 and 128 */
     LARGEST_DIM = 128,
     NARROW = 64, /* head dims for which 32 queries of a warp fit the registers */
-    MOST_REGISTERS = 255,
-    REGISTERS_STEP = 8,
-    SM_REGISTERS = 65536,
     /* Addresses, loop counters, K and V fragments and temporaries of the activation. */
     OTHER_REGISTERS = 28,
     FEW_QUERIES = 64,
@@ -95,21 +92,12 @@ static bool suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
     return lengths->longest_q > FEW_QUERIES && lengths->longest_k <= KEYS && lengths->pairs >= FEWEST_PAIRS;
 }
 
-static int32_t at_most(int32_t value, int32_t most)
-{
-    return value < most ? value : most;
-}
-
 static void choose_blocks(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,
                           struct sbuf *reasons)
 {
-    int32_t needed = at_most(registers(spec, plan), MOST_REGISTERS);
-    int32_t allocated = (needed + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
-    int32_t by_registers = SM_REGISTERS / (allocated * plan->threads);
-    int32_t by_memory = arch->smem_sm / (plan->smem_bytes + SMEM_RESERVED_BYTES);
-    plan->min_blocks = at_most(at_most(by_registers, by_memory), MOST_WARPS / plan->warps);
+    const struct plan_residents residents = plan_fill_sm(plan, registers(spec, plan), arch, MOST_WARPS);
     sbuf_addf(reasons, "reason: min_blocks %d: registers allow %d (about %d a thread), shared memory %d\n",
-              plan->min_blocks, by_registers, needed, by_memory);
+              plan->min_blocks, residents.by_registers, residents.registers, residents.by_memory);
 }
 
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)

@@ -542,8 +542,8 @@ GDPA_API gdpa_status gdpa_launch(gdpa_kernel *kernel, const gdpa_args *args, voi
                                  struct CUstream_st *stream);
 
 /*
- * gdpa_kernel_get and gdpa_launch in one; returns what they return. spec->unaligned is set by itself where the tensors need it. Family and schedule
- * auto: short or stream by the lengths; else schedule auto: dynamic with args->schedule. In mode strict the spec's own kernel does instead. Since 0.1.
+ * gdpa_kernel_get and gdpa_launch in one; returns what they return. spec->unaligned is set by itself where tensors need it. Family and schedule auto:
+ * short or stream by lengths; else schedule auto: dynamic with args->schedule if lengths may differ. In mode strict the spec's own instead. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
                                   struct CUstream_st *stream);

@@ -37,18 +37,6 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     return GDPA_OK;
 }
 
-/*
- * Whether the schedule of the arguments is to be followed. Dense sequences without used lengths are alike: there the order that needs none is
- * as even, and shares the last tiles.
- */
-static bool is_dynamic(const gdpa_spec *spec, const gdpa_args *args)
-{
-    const bool open = spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO;
-    return open && args->size == sizeof *args && args->schedule != NULL &&
-           (args->cu_seqlens_q != NULL || args->cu_seqlens_k != NULL || args->seqused_q != NULL ||
-            args->seqused_k != NULL);
-}
-
 static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream,
                               gdpa_kernel **kernel)
 {
@@ -60,7 +48,7 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
     TRY(spec_for_tensors(spec, args, &own));
     gdpa_spec chosen = own;
     chosen.schedule = GDPA_SCHEDULE_DYNAMIC;
-    return kernel_borrow_better(ctx, &own, is_dynamic(&own, args) ? &chosen : NULL, stream, kernel);
+    return kernel_borrow_better(ctx, &own, schedule_is_followed(&own, args) ? &chosen : NULL, stream, kernel);
 }
 
 gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,

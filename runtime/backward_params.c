@@ -15,8 +15,7 @@
 #define MOST_SHARED 8                     /* tiles that are shared; see shares_fit */
 #define MOST_PIECES 8
 #define RECORDS ((size_t)MOST_SHARED * MOST_PIECES)
-#define TURNS 4                           /* under a causal mask */
-#define SCHEDULE_LIMIT (INT64_C(1) << 30) /* places that are counted in a schedule */
+#define TURNS 4 /* under a causal mask */
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Tensors

@@ -35,8 +35,7 @@ static bool choose(const gdpa_spec *spec, const gdpa_args *args, gdpa_spec *own)
         return false;
     }
     const int32_t family = family_by_lengths(spec, args);
-    const bool dynamic =
-        args->schedule != NULL && (spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO);
+    const bool dynamic = schedule_is_followed(spec, args);
     if (family == GDPA_FAMILY_AUTO && !dynamic) {
         return false;
     }

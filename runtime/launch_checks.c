@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define GRID_LIMIT INT64_C(2147483647) /* largest grid.x; more tiles take a second dimension */
 #define GRID_Y_LIMIT INT64_C(65535)
 #define BATCH_LIMIT INT64_C(2147483646)
 #define HEADS_LIMIT INT64_C(2147483647)
@@ -444,6 +443,14 @@ gdpa_status args_read(const gdpa_args **args, gdpa_args *own)
         *args = own;
     }
     return GDPA_OK;
+}
+
+bool schedule_is_followed(const gdpa_spec *spec, const gdpa_args *args)
+{
+    const bool open = spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO;
+    return open && args->size == sizeof *args && args->schedule != NULL &&
+           (args->cu_seqlens_q != NULL || args->cu_seqlens_k != NULL || args->seqused_q != NULL ||
+            args->seqused_k != NULL);
 }
 
 int64_t divide_up(int64_t value, int64_t divisor)

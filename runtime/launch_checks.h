@@ -57,6 +57,15 @@ static inline bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *ar
     return args_unaligned_tensor(spec, args) != NULL;
 }
 
+/*
+ * Whether a launch follows the schedule of its arguments although the spec leaves the choice. Dense sequences without used lengths are
+ * alike: there the order that needs none is as even.
+ */
+bool schedule_is_followed(const gdpa_spec *spec, const gdpa_args *args);
+
+#define GRID_LIMIT INT64_C(2147483647)    /* largest grid.x; more tiles take a second dimension */
+#define SCHEDULE_LIMIT (INT64_C(1) << 30) /* sequences of a schedule, and places that are counted in it */
+
 int64_t divide_up(int64_t value, int64_t divisor);
 
 /* How many of so many multiprocessors a persistent kernel takes. */

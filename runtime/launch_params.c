@@ -9,9 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define GRID_LIMIT INT64_C(2147483647)
-#define SCHEDULE_LIMIT (INT64_C(1) << 30) /* sequences of a schedule, and places that are counted in it */
-
 /* ---------------------------------------------------------------------------------------------------------------
  * Tiles
  * ------------------------------------------------------------------------------------------------------------- */

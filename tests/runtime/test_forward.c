@@ -192,6 +192,7 @@ static void mode_strict_names_the_better_kernel_too(void **state)
                    "gdpa-jit warm 'fwd head_dim=64 dtype=bf16 activation=silu arch=sm_90a' 'fwd head_dim=64 dtype=bf16 "
                    "activation=silu family=short arch=sm_90a'");
     args.seqlen_q = args.seqlen_k = 1000;
+    args.seqused_q = (const int32_t *)(uintptr_t)0x2000; /* lengths may differ, then */
     args.schedule = (void *)(uintptr_t)0x1000;
     args.schedule_bytes = 4096;
     expect_failure(gdpa_forward(ctx, &spec, &args, fake_driver_control->stream(0)), GDPA_E_NOT_READY,

@@ -250,6 +250,23 @@ static void a_backward_follows_the_schedule_of_its_arguments(void **state)
     gdpa_ctx_destroy(ctx);
 }
 
+static void a_forward_of_dense_sequences_does_without(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    gdpa_args args = runtime_args();
+    const gdpa_spec spec = runtime_spec("fwd head_dim=64 activation=silu");
+    args.seqlen_q = args.seqlen_k = 500;
+    args.schedule = SCHEDULE;
+    args.schedule_bytes = (size_t)schedule_bytes(args.batch);
+    expect_ok(gdpa_forward(ctx, &spec, &args, stream()));
+    assert_null(strstr(last_launch().kernel, "dynamic"));
+    args.seqused_k = offsets;
+    expect_ok(gdpa_forward(ctx, &spec, &args, stream()));
+    assert_non_null(strstr(last_launch().kernel, "dynamic"));
+    gdpa_ctx_destroy(ctx);
+}
+
 static void a_backward_of_dense_sequences_does_without(void **state)
 {
     (void)state;
@@ -456,6 +473,7 @@ int main(void)
         cmocka_unit_test_setup(a_forward_follows_the_schedule_of_its_arguments, fakes_reset),
         cmocka_unit_test_setup(a_spec_that_leaves_the_choice_follows_it_too, fakes_reset),
         cmocka_unit_test_setup(a_backward_follows_the_schedule_of_its_arguments, fakes_reset),
+        cmocka_unit_test_setup(a_forward_of_dense_sequences_does_without, fakes_reset),
         cmocka_unit_test_setup(a_backward_of_dense_sequences_does_without, fakes_reset),
         cmocka_unit_test_setup(a_backward_in_mode_strict_takes_what_was_made_beforehand, fakes_reset),
         cmocka_unit_test_setup(a_backward_without_the_schedule_that_it_needs_is_refused, fakes_reset),
