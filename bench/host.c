@@ -141,7 +141,7 @@ static void call_driver_launch_with_maps(struct call *call)
     static _Alignas(64) char map[128];
     const uint64_t extents[] = {128, 1024, 16, 8}, strides[] = {4096, 256, 4194304};
     const uint32_t box[] = {64, 128, 1, 1}, steps[] = {1, 1, 1, 1};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) { /* q, k, v, o */
         if (call->driver.encode(map, 9, 4, call->args.q.data, extents, strides, box, steps, 0, 3, 3, 0) != 0) {
             fprintf(stderr, "host: the fake driver does not encode\n");
             exit(1);
