@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_701057ac
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_2c3942a3
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -1975,48 +1975,43 @@ struct Scout {
     }
 };
 
-// ---- templates/activation/gelu_argument.cuh
+// ---- templates/activation/gelu_unit.cuh
 /*
- * The argument of the tanh in the tanh form of gelu: u(x) = sqrt(2/pi) (x + 0.044715 x^3) = x (k0 + k1 x^2), and u'(x) of x^2.
+ * The argument of the tanh in the tanh form of gelu (gelu_argument.cuh) for kernels, which scale their scores anyway: with y = c x, c^3 = k1, it is
+ * u = y (y^2 + k0/c), whose cube has no factor any more, and x u' = y (3 y^2 + k0/c).
  */
 
-constexpr float kGeluK0 = 0.7978845608028654f;  // sqrt(2/pi)
-constexpr float kGeluK1 = 0.03567740813636141f; // 0.044715 sqrt(2/pi)
-
-__device__ inline float gelu_argument(float x)
-{
-    return x * fma_rn_f32(kGeluK1, x * x, kGeluK0);
-}
-
-__device__ inline float gelu_argument_slope(float square)
-{
-    return fma_rn_f32(3.0f * kGeluK1, square, kGeluK0);
-}
+constexpr float kGeluUnit = 0.3292034911525734f; // c
+constexpr float kGeluTerm = 2.423681954311584f;  // k0/c
 
 // ---- templates/activation/packed_pair/fast_gelu.cuh
 /*
- * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3). 9 operations and 1 special function.
+ * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3), which is y (y^2 + kGeluTerm). 8 operations, one of them a comparison, and 1 special
+ * function.
  */
 
-constexpr int kPairOperations = 9; // of fp32, for one score
-constexpr float kReach = 6.0f;     // t is 1 there
-constexpr float kLinear = kGeluK0 * kReach;
-constexpr float kCubic = kGeluK1 * kReach * kReach * kReach;
+constexpr int kPairOperations = 8; // of fp32, for one score
+constexpr float kReach = 1.0f / kGeluUnit;
 
-/* u and x u' for x = kReach y. Beyond 1 both go on as straight lines: a cube would overflow, and infinity times 0 is not 0. */
+/* y^2 + kGeluTerm where t has come to 1 or -1, for x = 6. More of it would only carry too far what t is off, and infinity times 0 is not 0. */
+constexpr float kLargestSum = 6.0f * kGeluUnit * 6.0f * kGeluUnit + kGeluTerm;
+
+/* u and x u' / y = 3 y^2 + kGeluTerm for x = kReach y. */
 __device__ inline void find_argument(float y, float &argument, float &rise)
 {
-    const float square = fma_rn_sat_f32(y, y, 0.0f);
-    argument = y * fma_rn_f32(kCubic, square, kLinear);
-    rise = y * fma_rn_f32(3.0f * kCubic, square, kLinear);
+    const float sum = min_nan_f32(fma_rn_f32(y, y, kGeluTerm), kLargestSum);
+    argument = y * sum;
+    rise = fma_rn_f32(3.0f, sum, -2.0f * kGeluTerm);
 }
 
 // ---- templates/activation/packed_pair/through_tanh.cuh
 /*
  * Activations of the form f(x) = x/2 (1 + t), t = tanh(u(x)) with an odd polynomial u: f' = 1/2 (1 + t + x u' (1 - t^2)).
  *
- * A file that includes this one defines kReach and find_argument, which gives u and x u' of y = x / kReach. P is y (1 + t) and the slope 2 f' - 1; what is
- * missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
+ * A file that includes this one defines kReach and find_argument, which gives u and the quotient x u' / y of y = x / kReach. P is y (1 + t) and the slope
+ * 2 f' - 1; what is missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
+ *
+ * As P (1 - t) = y (1 - t^2), the slope needs no product of y of its own. Where t is -1, P is exactly 0, and so is that product where t is 1.
  *
  * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
  * the exact functions.
@@ -2042,7 +2037,7 @@ __device__ inline void value_and_slope(float score, const PairConstants &constan
     find_argument(y, argument, rise);
     const float t = tanh_approx_f32(argument);
     value = fma_rn_f32(y, t, y);
-    slope = fma_rn_f32(rise, fma_rn_f32(-t, t, 1.0f), t);
+    slope = fma_rn_f32(rise, fma_rn_f32(-value, t, value), t);
 }
 
 __device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
@@ -2627,7 +2622,7 @@ struct Consumer : Step {
 };
 
 extern "C" __global__
-__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_701057ac(const __grid_constant__ gdpa_bwd_sm90_main_params params)
+__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_2c3942a3(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
@@ -3324,7 +3319,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_701057ac_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_2c3942a3_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

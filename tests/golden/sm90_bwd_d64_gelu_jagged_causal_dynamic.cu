@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=64 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_112073a1
+ * kernel     gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_1a0e0153
  * generator  (this version)
  * plan       sm90 block_m=128 block_n=128 slice_n=128 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229992 query_stages=3 value_columns=64 producer_registers=24 consumer_registers=240 dq_threads=256 depth_columns=64 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=64 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -2151,29 +2151,31 @@ struct Scout {
 // ---- templates/activation/packed_pair/gelu.cuh
 /*
  * gelu: Phi(x) as 1/2 (1 + tanh(u)), u of degree 5. u' (1 - t^2) would not be close enough to the density; a polynomial of its own in the place of u'
- * is. Both were fitted together, weighted with the bounds of activations.def less what the tanh is off: 0.86 of that is used. 11 operations and 1
+ * is. Both were fitted together, weighted with the bounds of activations.def less what the tanh is off: 0.86 of that is used. 10 operations and 1
  * special function.
  */
 
-constexpr int kPairOperations = 11; // of fp32, for one score
+constexpr int kPairOperations = 10; // of fp32, for one score
 constexpr float kReach = 6.0f;      // t is 1 there
 __device__ constexpr float kArgument[] = {4.780135631561279f, 8.102730751037598f, -3.051765203475952f};
 __device__ constexpr float kRise[] = {4.783950328826904f, 24.000648498535156f, -13.194168090820312f};
 
-/* u and what stands for x u', for x = kReach y. Beyond 1 both go on as straight lines. */
+/* u and what stands for x u' / y, for x = kReach y. Beyond 1 u goes on as a straight line, the other one stays. */
 __device__ inline void find_argument(float y, float &argument, float &rise)
 {
     const float square = fma_rn_sat_f32(y, y, 0.0f);
     argument = y * fma_rn_f32(fma_rn_f32(kArgument[2], square, kArgument[1]), square, kArgument[0]);
-    rise = y * fma_rn_f32(fma_rn_f32(kRise[2], square, kRise[1]), square, kRise[0]);
+    rise = fma_rn_f32(fma_rn_f32(kRise[2], square, kRise[1]), square, kRise[0]);
 }
 
 // ---- templates/activation/packed_pair/through_tanh.cuh
 /*
  * Activations of the form f(x) = x/2 (1 + t), t = tanh(u(x)) with an odd polynomial u: f' = 1/2 (1 + t + x u' (1 - t^2)).
  *
- * A file that includes this one defines kReach and find_argument, which gives u and x u' of y = x / kReach. P is y (1 + t) and the slope 2 f' - 1; what is
- * missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
+ * A file that includes this one defines kReach and find_argument, which gives u and the quotient x u' / y of y = x / kReach. P is y (1 + t) and the slope
+ * 2 f' - 1; what is missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
+ *
+ * As P (1 - t) = y (1 - t^2), the slope needs no product of y of its own. Where t is -1, P is exactly 0, and so is that product where t is 1.
  *
  * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
  * the exact functions.
@@ -2199,7 +2201,7 @@ __device__ inline void value_and_slope(float score, const PairConstants &constan
     find_argument(y, argument, rise);
     const float t = tanh_approx_f32(argument);
     value = fma_rn_f32(y, t, y);
-    slope = fma_rn_f32(rise, fma_rn_f32(-t, t, 1.0f), t);
+    slope = fma_rn_f32(rise, fma_rn_f32(-value, t, value), t);
 }
 
 __device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
@@ -2896,7 +2898,7 @@ struct Consumer : Step {
 };
 
 extern "C" __global__
-__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_112073a1(const __grid_constant__ gdpa_bwd_sm90_main_params params)
+__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_1a0e0153(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
@@ -2942,7 +2944,7 @@ __device__ inline float sums_factor(const gdpa_bwd_params &params)
  * (sequence, head). The factor is sums_factor of the main kernel. Rows that saw no key have sums of 0; rows outside of every sequence are not written.
  */
 
-extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_112073a1_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_1a0e0153_dq(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const int64_t tile = block_number();

@@ -116,12 +116,12 @@ static void add_number(float number)
     host.numbers[host.number_count++] = -number;
 }
 
-/* Scaled scores: [-30, 30], both sides of kinks, powers of two, and far out, up to 1e30. */
+/* Scaled scores: [-30, 30], both sides of kinks, powers of two, and far out: where squares overflow, and a number times such a square. */
 static int make_numbers(void **state)
 {
     (void)state;
     static const float special[] = {0,   1e-30F, 1e-20F, 1e-6F, 3,    20,    88,    100,  127,
-                                    300, 1000,   65504,  70000, 1e6F, 1e10F, 1e20F, 1e30F};
+                                    300, 1000,   65504,  70000, 1e6F, 1e10F, 1e19F, 3e19F, 1e20F, 1e30F, 1e35F};
     for (int i = 0; i <= 30 * 256; ++i) {
         add_number((float)i / 256 + 0x1p-10F);
     }

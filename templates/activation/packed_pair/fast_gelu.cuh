@@ -1,23 +1,25 @@
 /*
- * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3). 9 operations and 1 special function.
+ * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3), which is y (y^2 + kGeluTerm). 8 operations, one of them a comparison, and 1 special
+ * function.
  */
 #ifndef GDPA_ACTIVATION_PACKED_PAIR_FAST_GELU_CUH
 #define GDPA_ACTIVATION_PACKED_PAIR_FAST_GELU_CUH
 
-#include "activation/gelu_argument.cuh"
+#include "activation/gelu_unit.cuh"
 #include "ptx/math.cuh"
 
-constexpr int kPairOperations = 9; // of fp32, for one score
-constexpr float kReach = 6.0f;     // t is 1 there
-constexpr float kLinear = kGeluK0 * kReach;
-constexpr float kCubic = kGeluK1 * kReach * kReach * kReach;
+constexpr int kPairOperations = 8; // of fp32, for one score
+constexpr float kReach = 1.0f / kGeluUnit;
 
-/* u and x u' for x = kReach y. Beyond 1 both go on as straight lines: a cube would overflow, and infinity times 0 is not 0. */
+/* y^2 + kGeluTerm where t has come to 1 or -1, for x = 6. More of it would only carry too far what t is off, and infinity times 0 is not 0. */
+constexpr float kLargestSum = 6.0f * kGeluUnit * 6.0f * kGeluUnit + kGeluTerm;
+
+/* u and x u' / y = 3 y^2 + kGeluTerm for x = kReach y. */
 __device__ inline void find_argument(float y, float &argument, float &rise)
 {
-    const float square = fma_rn_sat_f32(y, y, 0.0f);
-    argument = y * fma_rn_f32(kCubic, square, kLinear);
-    rise = y * fma_rn_f32(3.0f * kCubic, square, kLinear);
+    const float sum = min_nan_f32(fma_rn_f32(y, y, kGeluTerm), kLargestSum);
+    argument = y * sum;
+    rise = fma_rn_f32(3.0f, sum, -2.0f * kGeluTerm);
 }
 
 #include "activation/packed_pair/through_tanh.cuh"

@@ -7,11 +7,11 @@
 constexpr int kPairOperations = 4; // of fp32, for one score
 constexpr float kReach = 2.0f;
 
-/* u and x u' for x = kReach y. */
+/* u and x u' / y for x = kReach y. */
 __device__ inline void find_argument(float y, float &argument, float &rise)
 {
     argument = y;
-    rise = y;
+    rise = 1.0f;
 }
 
 #include "activation/packed_pair/through_tanh.cuh"

@@ -1,8 +1,10 @@
 /*
  * Activations of the form f(x) = x/2 (1 + t), t = tanh(u(x)) with an odd polynomial u: f' = 1/2 (1 + t + x u' (1 - t^2)).
  *
- * A file that includes this one defines kReach and find_argument, which gives u and x u' of y = x / kReach. P is y (1 + t) and the slope 2 f' - 1; what is
- * missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
+ * A file that includes this one defines kReach and find_argument, which gives u and the quotient x u' / y of y = x / kReach. P is y (1 + t) and the slope
+ * 2 f' - 1; what is missing to both of them, kReach/2 and 1/2, is in the epilogue. Neither is larger than f and f', so fp16 has the range for them, too.
+ *
+ * As P (1 - t) = y (1 - t^2), the slope needs no product of y of its own. Where t is -1, P is exactly 0, and so is that product where t is 1.
  *
  * The tanh of a Hopper is within 9/8 2^-17 everywhere (tests/gpu/test_tanh.c tries all arguments), where the manual promises 2^-11: that keeps the bound of
  * the exact functions.
@@ -34,7 +36,7 @@ __device__ inline void value_and_slope(float score, const PairConstants &constan
     find_argument(y, argument, rise);
     const float t = tanh_approx_f32(argument);
     value = fma_rn_f32(y, t, y);
-    slope = fma_rn_f32(rise, fma_rn_f32(-t, t, 1.0f), t);
+    slope = fma_rn_f32(rise, fma_rn_f32(-value, t, value), t);
 }
 
 __device__ inline void packed_pair(float score0, float score1, const PairConstants &constants, uint32_t &weights,
