@@ -3,6 +3,8 @@
  */
 #include "conformance.hpp"
 
+#include <cfenv>
+#include <cmath>
 #include <cstring>
 
 #include "include/gdpajit.h"
@@ -199,6 +201,17 @@ static uint32_t permuted(uint32_t a, uint32_t b, uint32_t selector)
     return word;
 }
 
+/* By the host's own rounding towards zero. */
+static float fused_towards_zero(float a, float b, float c)
+{
+    const int mode = std::fegetround();
+    std::fesetround(FE_TOWARDZERO);
+    const volatile float factor = a, other = b, term = c;
+    const volatile float result = std::fma(factor, other, term);
+    std::fesetround(mode);
+    return result;
+}
+
 static void expect_scalar(const uint32_t *in, Expected *out)
 {
     const auto f = [in](int i) { return float_of_bits(in[i]); };
@@ -216,6 +229,7 @@ static void expect_scalar(const uint32_t *in, Expected *out)
     out[5] = exactly(ones);
     out[6] = exactly(permuted(in[13], in[14], in[15] & 0xffff));
     out[7] = exactly(permuted(in[13], in[14], 0xbb99));
+    out[8] = number(fused_towards_zero(f(0), f(1), f(2)));
 }
 
 /* Subnormal numbers are zeros to these instructions. */

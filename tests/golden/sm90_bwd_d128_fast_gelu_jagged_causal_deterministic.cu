@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_2c3942a3
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_daa5ad8c
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -1984,24 +1984,36 @@ struct Scout {
 constexpr float kGeluUnit = 0.3292034911525734f; // c
 constexpr float kGeluTerm = 2.423681954311584f;  // k0/c
 
-// ---- templates/activation/packed_pair/fast_gelu.cuh
+// ---- templates/ptx/fma_rz.cuh
 /*
- * fast_gelu, and gelu_tanh too: u = sqrt(2/pi) (x + 0.044715 x^3), which is y (y^2 + kGeluTerm). 8 operations, one of them a comparison, and 1 special
- * function.
+ * A multiply-add that rounds towards zero: it never overflows to infinity. PTX ISA, "fma".
  */
 
-constexpr int kPairOperations = 8; // of fp32, for one score
+/* Where the result is too large for fp32, that is the largest finite number with its sign. */
+__device__ inline float fma_rz_f32(float a, float b, float c)
+{
+    float d;
+    asm("fma.rz.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
+// ---- templates/activation/packed_pair/fast_gelu.cuh
+/*
+ * fast_gelu: u = sqrt(2/pi) (x + 0.044715 x^3), which is y (y^2 + kGeluTerm). 7 operations and 1 special function.
+ */
+
+constexpr int kPairOperations = 7; // of fp32, for one score
 constexpr float kReach = 1.0f / kGeluUnit;
 
-/* y^2 + kGeluTerm where t has come to 1 or -1, for x = 6. More of it would only carry too far what t is off, and infinity times 0 is not 0. */
-constexpr float kLargestSum = 6.0f * kGeluUnit * 6.0f * kGeluUnit + kGeluTerm;
-
-/* u and x u' / y = 3 y^2 + kGeluTerm for x = kReach y. */
+/*
+ * u and x u' / y = 3 y^2 + kGeluTerm for x = kReach y. Far out the slope multiplies x u' by a 0 that 1 - t^2 has become, so it may be any number
+ * but infinity: both sums round towards zero, which keeps them finite and costs nothing.
+ */
 __device__ inline void find_argument(float y, float &argument, float &rise)
 {
-    const float sum = min_nan_f32(fma_rn_f32(y, y, kGeluTerm), kLargestSum);
+    const float sum = fma_rz_f32(y, y, kGeluTerm);
     argument = y * sum;
-    rise = fma_rn_f32(3.0f, sum, -2.0f * kGeluTerm);
+    rise = fma_rz_f32(3.0f, sum, -2.0f * kGeluTerm);
 }
 
 // ---- templates/activation/packed_pair/through_tanh.cuh
@@ -2622,7 +2634,7 @@ struct Consumer : Step {
 };
 
 extern "C" __global__
-__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_2c3942a3(const __grid_constant__ gdpa_bwd_sm90_main_params params)
+__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_daa5ad8c(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
@@ -3319,7 +3331,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_2c3942a3_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_daa5ad8c_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

@@ -7,6 +7,7 @@
 #include "tests/templates/host_activation.hpp"
 #include "tests/templates/host_packed_pair.h"
 
+#include "tests/emu/ptx/fma_rz.hpp"
 #include "tests/emu/ptx/prmt.hpp"
 
 void red_global_add_f32(float *address, float value);

@@ -5,6 +5,7 @@
 #include "ptx/barrier.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/cp_async.cuh"
+#include "ptx/fma_rz.cuh"
 #include "ptx/global_memory.cuh"
 #include "ptx/integer.cuh"
 #include "ptx/ldmatrix.cuh"
@@ -66,6 +67,7 @@ __device__ inline void section_scalar(Words &w)
     w.out[5] = popc_b32(w.in[12]);
     w.out[6] = prmt_b32(w.in[13], w.in[14], w.in[15] & 0xffff);
     w.out[7] = prmt_b32(w.in[13], w.in[14], 0xbb99);
+    w.set(8, fma_rz_f32(w.number(0), w.number(1), w.number(2)));
 }
 
 __device__ inline void section_approximate(Words &w)
