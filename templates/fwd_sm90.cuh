@@ -198,6 +198,12 @@ struct Consumer {
     /* Whether a tile is the last of its sequence, and at most half of it exists. */
     __device__ bool first_half_is_enough(uint32_t work, int32_t tile) const
     {
+        //@if window_right
+        // Or the second half is to the right of all that this warpgroup's rows see: a diagonal ends in each half every other time.
+        if (static_cast<int64_t>(tile) * kBlockN + kBlockN / 2 > first_aligned_row(work) + 63 + kWindowRight) {
+            return true;
+        }
+        //@endif
         return static_cast<int64_t>(tile) * kBlockN + kBlockN / 2 >= read_uniform_word(work + kWorkLengthK);
     }
     //@endif

@@ -203,7 +203,7 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"listed", "bwd d=64 act=relu arch=90 schedule=zigzag", "bwd d=64 act=relu arch=90 schedule=static"},
         {"dynamic", "bwd d=64 act=relu arch=90 schedule=dynamic", "bwd d=64 act=relu arch=80 schedule=dynamic"},
         {"dynamic", "d=64 act=relu arch=90 schedule=dynamic", "d=64 act=relu arch=90 schedule=zigzag"},
-        {"half_tiles", "d=64 act=relu arch=80", "d=64 act=relu arch=80 causal"},
+        {"half_tiles", "d=64 act=relu arch=80 causal", "d=192 dv=128 act=relu arch=90"},
         {"values_first", "d=128 act=relu arch=90", "d=128 act=gelu arch=90"},
         {"values_first", "d=256 act=gelu arch=90", "d=256 act=relu arch=80"},
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},

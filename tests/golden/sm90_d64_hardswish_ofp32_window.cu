@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 out_dtype=fp32 activation=hardswish window_left=512 window_right=100 align=top_left layout_k=jagged arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_ff2ff552
+ * kernel     gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_76593dba
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 out_dtype=fp32 activation=hardswish window_left=512 window_right=100 align=top_left layout_k=jagged arch=sm_90a"
@@ -1460,6 +1460,51 @@ __device__ inline uint64_t wgmma_descriptor_128b(uint32_t address, uint32_t lead
            static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
+// ---- templates/ptx/wgmma_n64.cuh
+/*
+ * Products of a warpgroup, m64n64k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
+ */
+
+// clang-format off
+template <int kTransA, int kTransB>
+__device__ inline void wgmma_m64k16_ss(float (&d)[32], uint64_t a, uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, %32, %33, p, 1, 1, %35, %36; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
+}
+
+template <int kTransB>
+__device__ inline void wgmma_m64k16_rs(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31 "
+                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38; }"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
+}
+// clang-format on
+
 // ---- templates/ptx/wgmma_n128.cuh
 /*
  * Products of a warpgroup, m64n128k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
@@ -1519,51 +1564,6 @@ __device__ inline void wgmma_m64k16_rs(float (&d)[64], const uint32_t (&a)[4], u
                    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
                    "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
                    "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
-}
-// clang-format on
-
-// ---- templates/ptx/wgmma_n64.cuh
-/*
- * Products of a warpgroup, m64n64k16: D (+)= A B. Fragments and rules are in ptx/wgmma.cuh. Written by scripts/make-wgmma.py.
- */
-
-// clang-format off
-template <int kTransA, int kTransB>
-__device__ inline void wgmma_m64k16_ss(float (&d)[32], uint64_t a, uint64_t b, bool accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, "
-                 "%8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31 "
-                 "}, %32, %33, p, 1, 1, %35, %36; }"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31])
-                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransA), "n"(kTransB));
-}
-
-template <int kTransB>
-__device__ inline void wgmma_m64k16_rs(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, "
-                 "%8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31 "
-                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38; }"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransB));
 }
 // clang-format on
@@ -1701,6 +1701,16 @@ struct Consumer {
         return nothing;
     }
 
+    /* Whether a tile is the last of its sequence, and at most half of it exists. */
+    __device__ bool first_half_is_enough(uint32_t work, int32_t tile) const
+    {
+        // Or the second half is to the right of all that this warpgroup's rows see: a diagonal ends in each half every other time.
+        if (static_cast<int64_t>(tile) * kBlockN + kBlockN / 2 > first_aligned_row(work) + 63 + kWindowRight) {
+            return true;
+        }
+        return static_cast<int64_t>(tile) * kBlockN + kBlockN / 2 >= read_uniform_word(work + kWorkLengthK);
+    }
+
     /*
      * Behind the last of the tiles from `tile` on of which this warpgroup's rows see every key; `tile` itself when there is none. Scores
      * that have to be turned, by a negative scale, take the slower way, too.
@@ -1786,7 +1796,11 @@ struct Consumer {
     __device__ void other_tile(float (&output)[kOutputs], uint32_t work, int32_t tile, const ActivationConstants &constants)
     {
         const bool visible = !sees_nothing(work, tile);
+        const bool half = visible && first_half_is_enough(work, tile);
         mbarrier_wait_parity(shared.keys_full(tile_place.slot()), tile_place.phase());
+        if (half) {
+            multiply_tile<true, kBlockN / 2>(output, work, tile, constants);
+        } else
         if (visible) {
             multiply_tile<true, kBlockN>(output, work, tile, constants);
         } else {
@@ -1835,7 +1849,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_ff2ff552(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_ofp32_hardswish_wl512_wr100_tl_jk_76593dba(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
