@@ -10,11 +10,9 @@
 #include <string.h>
 
 #define SUM_BLOCK 16      /* dq_sum consists of blocks of so many rows and columns */
-#define COUNTER_BYTES 512 /* of claims, and of warps that share a tile; as in templates/bwd_scout_sm90.cuh */
 #define CLAIMED_TILES INT64_C(2147418112) /* their numbers, and a claim of each block behind them, fit the counter */
-#define MOST_SHARED 8                     /* tiles that are shared; see shares_fit */
 #define MOST_PIECES 8
-#define RECORDS ((size_t)MOST_SHARED * MOST_PIECES)
+#define RECORDS ((size_t)GDPA_BWD_MOST_SHARED * MOST_PIECES)
 #define TURNS 4 /* under a causal mask */
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -177,7 +175,7 @@ static void order_size(const gdpa_spec *spec, const struct kernel_plan *plan, bo
     shape->ordered = true;
     shape->shares = shape->sums > 0 && !masked && !jagged; /* all tiles cost the same */
     shape->turns = spec->causal != 0 && pairs % TURNS == 0 ? TURNS : 1;
-    shape->zeros += COUNTER_BYTES;
+    shape->zeros += GDPA_BWD_COUNTER_BYTES;
     shape->workspace = shape->zeros;
     if (shape->shares) {
         const size_t columns = (size_t)plan->depth_columns + (size_t)plan->value_columns;
@@ -288,7 +286,7 @@ void backward_boxed_fill(const struct backward_shape *shape, struct gdpa_bwd_sm9
     unsigned char *const order = (unsigned char *)shape->memory + shape->sums;
     boxed->tiles.common = shape->params;
     boxed->order = (struct gdpa_bwd_order){.counter = shape->ordered ? (void *)order : NULL,
-                                           .records = shape->ordered ? (void *)(order + COUNTER_BYTES) : NULL,
+                                           .records = shape->ordered ? (void *)(order + GDPA_BWD_COUNTER_BYTES) : NULL,
                                            .num_numbers = shape->num_numbers,
                                            .first_shared = shape->first_shared,
                                            .pieces = shape->pieces,
@@ -315,7 +313,7 @@ static void shares_fit(struct backward_shape *shape)
     shape->num_numbers = shape->params.num_tiles;
     shape->first_shared = shape->params.num_tiles;
     shape->pieces = 1;
-    if (!shape->shares || left == 0 || left > MOST_SHARED) {
+    if (!shape->shares || left == 0 || left > GDPA_BWD_MOST_SHARED) {
         return;
     }
     int64_t pieces = blocks / left < MOST_PIECES ? blocks / left : MOST_PIECES;

@@ -73,17 +73,11 @@ struct KeyList {
             return {-1, 0, 0};
         }
         //@if masked
-        const uint32_t group = in_sequence / (count * kKeyHeadsInGroup);
-        const uint32_t heads_left = heads - group * kKeyHeadsInGroup;
-        const uint32_t heads_here = heads_left < kKeyHeadsInGroup ? heads_left : kKeyHeadsInGroup;
-        const uint32_t in_group = in_sequence - group * kKeyHeadsInGroup * count;
-        const uint32_t head = group * kKeyHeadsInGroup + in_group % heads_here;
-        const uint32_t tile = in_group / heads_here;
+        const PlaceInSequence found = take_turns<kKeyHeadsInGroup>(in_sequence, count, heads);
         //@else
-        const uint32_t head = in_sequence / count;
-        const uint32_t tile = in_sequence % count;
+        const PlaceInSequence found = {in_sequence / count, in_sequence % count};
         //@endif
-        return {static_cast<int32_t>(batch), static_cast<int32_t>(head), static_cast<int64_t>(tile) * kBlockN};
+        return {static_cast<int32_t>(batch), static_cast<int32_t>(found.head), static_cast<int64_t>(found.tile) * kBlockN};
     }
 };
 

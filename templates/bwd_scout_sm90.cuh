@@ -37,6 +37,7 @@
 //@if !listed
 //@if !deterministic
 constexpr int kFirstArrived = 64; // word behind the counter of claims: how often each warp of a shared tile has come
+static_assert((kFirstArrived + GDPA_BWD_MOST_SHARED * kConsumers * 4) * 4 <= GDPA_BWD_COUNTER_BYTES, "all counters fit");
 
 //@endif
 //@endif

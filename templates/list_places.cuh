@@ -43,6 +43,25 @@ template <typename List> __device__ inline uint32_t move_to(List &list, int32_t 
     }
 }
 
+/* Of a sequence's places, all heads of it. */
+struct PlaceInSequence {
+    uint32_t head;
+    uint32_t tile;
+};
+
+//@if masked
+/* Groups of kGroup heads take turns, tile after tile; `count` tiles a head. */
+template <uint32_t kGroup>
+__device__ inline PlaceInSequence take_turns(uint32_t place, uint32_t count, uint32_t heads)
+{
+    const uint32_t group = place / (count * kGroup);
+    const uint32_t heads_left = heads - group * kGroup;
+    const uint32_t heads_here = heads_left < kGroup ? heads_left : kGroup;
+    const uint32_t in_group = place - group * kGroup * count;
+    return {group * kGroup + in_group % heads_here, in_group / heads_here};
+}
+
+//@endif
 //@if dynamic
 /*
  * The counter of the places that were handed out: every block begins with that of its number, and draws the others. Between launches it

@@ -122,16 +122,11 @@ struct TileList {
             return {-1, 0, 0};
         }
         //@if masked
-        const uint32_t group = in_sequence / (count * kHeadsInGroup);
-        const uint32_t heads_left = heads - group * kHeadsInGroup;
-        const uint32_t heads_here = heads_left < kHeadsInGroup ? heads_left : kHeadsInGroup;
-        const uint32_t in_group = in_sequence - group * kHeadsInGroup * count;
-        const uint32_t head = group * kHeadsInGroup + in_group % heads_here;
-        uint32_t tile = in_group / heads_here;
+        const PlaceInSequence found = take_turns<kHeadsInGroup>(in_sequence, count, heads);
         //@else
-        const uint32_t head = in_sequence / count;
-        const uint32_t tile = in_sequence % count;
+        const PlaceInSequence found = {in_sequence / count, in_sequence % count};
         //@endif
+        uint32_t tile = found.tile;
         //@if window_right
         tile = count - 1 - tile; // the last rows see most
         //@endif
@@ -139,7 +134,7 @@ struct TileList {
         tile += lower;
         //@endif
         const int64_t first_row = static_cast<int64_t>(tile) * kBlockM;
-        return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(head), first_row};
+        return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(found.head), first_row};
     }
 };
 

@@ -7,6 +7,10 @@
 
 #include "params.h"
 
+#define GDPA_BWD_MOST_SHARED 8 /* tiles that several blocks have */
+/* Bytes of the counter of claims and of those of the warps that share tiles, behind which the records lie. */
+#define GDPA_BWD_COUNTER_BYTES 512
+
 struct gdpa_bwd_order {
     uint32_t *counter; /* of the numbers that are claimed, and others behind it, zeros at the start; null: each block has numbers of its own */
     float *records;    /* sums of tiles that several blocks have */

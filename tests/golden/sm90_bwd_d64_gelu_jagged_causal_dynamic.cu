@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=64 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_1a0e0153
+ * kernel     gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_5f8da22a
  * generator  (this version)
  * plan       sm90 block_m=128 block_n=128 slice_n=128 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229992 query_stages=3 value_columns=64 producer_registers=24 consumer_registers=240 dq_threads=256 depth_columns=64 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=64 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -1743,6 +1743,23 @@ template <typename List> __device__ inline uint32_t move_to(List &list, int32_t 
     }
 }
 
+/* Of a sequence's places, all heads of it. */
+struct PlaceInSequence {
+    uint32_t head;
+    uint32_t tile;
+};
+
+/* Groups of kGroup heads take turns, tile after tile; `count` tiles a head. */
+template <uint32_t kGroup>
+__device__ inline PlaceInSequence take_turns(uint32_t place, uint32_t count, uint32_t heads)
+{
+    const uint32_t group = place / (count * kGroup);
+    const uint32_t heads_left = heads - group * kGroup;
+    const uint32_t heads_here = heads_left < kGroup ? heads_left : kGroup;
+    const uint32_t in_group = place - group * kGroup * count;
+    return {group * kGroup + in_group % heads_here, in_group / heads_here};
+}
+
 /*
  * The counter of the places that were handed out: every block begins with that of its number, and draws the others. Between launches it
  * is 0: the last block to have drawn one that does not exist resets it, behind all draws.
@@ -1771,6 +1788,10 @@ struct PlaceCounter {
  * The order in which the blocks of the Hopper backward take key tiles (templates/bwd_scout_sm90.cuh), as the host says it; shared by host C and
  * generated CUDA like templates/params.h.
  */
+
+#define GDPA_BWD_MOST_SHARED 8 /* tiles that several blocks have */
+/* Bytes of the counter of claims and of those of the warps that share tiles, behind which the records lie. */
+#define GDPA_BWD_COUNTER_BYTES 512
 
 struct gdpa_bwd_order {
     uint32_t *counter; /* of the numbers that are claimed, and others behind it, zeros at the start; null: each block has numbers of its own */
@@ -1881,13 +1902,8 @@ struct KeyList {
         if (count == 0 || in_sequence / heads >= count) {
             return {-1, 0, 0};
         }
-        const uint32_t group = in_sequence / (count * kKeyHeadsInGroup);
-        const uint32_t heads_left = heads - group * kKeyHeadsInGroup;
-        const uint32_t heads_here = heads_left < kKeyHeadsInGroup ? heads_left : kKeyHeadsInGroup;
-        const uint32_t in_group = in_sequence - group * kKeyHeadsInGroup * count;
-        const uint32_t head = group * kKeyHeadsInGroup + in_group % heads_here;
-        const uint32_t tile = in_group / heads_here;
-        return {static_cast<int32_t>(batch), static_cast<int32_t>(head), static_cast<int64_t>(tile) * kBlockN};
+        const PlaceInSequence found = take_turns<kKeyHeadsInGroup>(in_sequence, count, heads);
+        return {static_cast<int32_t>(batch), static_cast<int32_t>(found.head), static_cast<int64_t>(found.tile) * kBlockN};
     }
 };
 
@@ -2898,7 +2914,7 @@ struct Consumer : Step {
 };
 
 extern "C" __global__
-__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_1a0e0153(const __grid_constant__ gdpa_bwd_sm90_main_params params)
+__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_5f8da22a(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
@@ -2944,7 +2960,7 @@ __device__ inline float sums_factor(const gdpa_bwd_params &params)
  * (sequence, head). The factor is sums_factor of the main kernel. Rows that saw no key have sums of 0; rows outside of every sequence are not written.
  */
 
-extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_1a0e0153_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d64_bf16_gelu_causal_jqjk_dynamic_5f8da22a_dq(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const int64_t tile = block_number();

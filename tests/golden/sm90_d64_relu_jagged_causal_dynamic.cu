@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_e4a88384
+ * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_afc20fe1
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -1134,6 +1134,23 @@ template <typename List> __device__ inline uint32_t move_to(List &list, int32_t 
     }
 }
 
+/* Of a sequence's places, all heads of it. */
+struct PlaceInSequence {
+    uint32_t head;
+    uint32_t tile;
+};
+
+/* Groups of kGroup heads take turns, tile after tile; `count` tiles a head. */
+template <uint32_t kGroup>
+__device__ inline PlaceInSequence take_turns(uint32_t place, uint32_t count, uint32_t heads)
+{
+    const uint32_t group = place / (count * kGroup);
+    const uint32_t heads_left = heads - group * kGroup;
+    const uint32_t heads_here = heads_left < kGroup ? heads_left : kGroup;
+    const uint32_t in_group = place - group * kGroup * count;
+    return {group * kGroup + in_group % heads_here, in_group / heads_here};
+}
+
 /*
  * The counter of the places that were handed out: every block begins with that of its number, and draws the others. Between launches it
  * is 0: the last block to have drawn one that does not exist resets it, behind all draws.
@@ -1404,16 +1421,12 @@ struct TileList {
         if (count == 0 || in_sequence / heads >= count) {
             return {-1, 0, 0};
         }
-        const uint32_t group = in_sequence / (count * kHeadsInGroup);
-        const uint32_t heads_left = heads - group * kHeadsInGroup;
-        const uint32_t heads_here = heads_left < kHeadsInGroup ? heads_left : kHeadsInGroup;
-        const uint32_t in_group = in_sequence - group * kHeadsInGroup * count;
-        const uint32_t head = group * kHeadsInGroup + in_group % heads_here;
-        uint32_t tile = in_group / heads_here;
+        const PlaceInSequence found = take_turns<kHeadsInGroup>(in_sequence, count, heads);
+        uint32_t tile = found.tile;
         tile = count - 1 - tile; // the last rows see most
         tile += lower;
         const int64_t first_row = static_cast<int64_t>(tile) * kBlockM;
-        return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(head), first_row};
+        return {first_row < q.length ? static_cast<int32_t>(batch) : -1, static_cast<int32_t>(found.head), first_row};
     }
 };
 
@@ -2350,7 +2363,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_e4a88384(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_afc20fe1(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2711,7 +2724,7 @@ __device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListSha
     }
 }
 
-extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_e4a88384_schedule(
+extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_afc20fe1_schedule(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const bool of_keys = ctaid_x() == kScheduleKeys;
