@@ -120,8 +120,8 @@ static void add_number(float number)
 static int make_numbers(void **state)
 {
     (void)state;
-    static const float special[] = {0,   1e-30F, 1e-20F, 1e-6F, 3,    20,    88,    100,  127,
-                                    300, 1000,   65504,  70000, 1e6F, 1e10F, 1e19F, 3e19F, 1e20F, 1e30F, 1e35F};
+    static const float special[] = {0,    1e-30F, 1e-20F, 1e-6F, 3,     20,    88,    100,   127,   300,
+                                    1000, 65504,  70000,  1e6F,  1e10F, 1e19F, 3e19F, 1e20F, 1e30F, 1e35F};
     for (int i = 0; i <= 30 * 256; ++i) {
         add_number((float)i / 256 + 0x1p-10F);
     }

@@ -10,8 +10,7 @@
 
 inline float fma_rz_f32(float a, float b, float c)
 {
-    const double odd =
-        emu::fused_round_to_odd(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c));
+    const double odd = emu::fused_round_to_odd(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c));
     const float nearest = static_cast<float>(odd);
     if (nearest != nearest) {
         return emu::float_of(0x7fffffffu);
