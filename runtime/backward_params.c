@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SUM_BLOCK 16      /* dq_sum consists of blocks of so many rows and columns */
+#define SUM_BLOCK 16                      /* dq_sum consists of blocks of so many rows and columns */
 #define CLAIMED_TILES INT64_C(2147418112) /* their numbers, and a claim of each block behind them, fit the counter */
 #define MOST_PIECES 8
 #define RECORDS ((size_t)GDPA_BWD_MOST_SHARED * MOST_PIECES)
