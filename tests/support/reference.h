@@ -19,7 +19,11 @@
  *
  *     sum over pairs with |S - kink| < window of |jump of f'| |scale out_scale| |dP| |element of k or q|
  *
- * It is 0 in nearly all elements, and in all of an activation without a jump.
+ * It is 0 in nearly all elements, and in all of an activation without a jump. But sequences of at most 16 pairs are allowed more, in all elements:
+ * how far off the eager result is there is a draw of chance, so each pair may be off by what rounding leaves open, h = 2^-8 in bf16 and 2^-11 in
+ * fp16,
+ *
+ *     sum over pairs of h |scale out_scale| |dP| (1/2 + |f'|) |element of k or q|
  *
  * The fourth result, "inexact", is what an exact activation in whose f or f' fp32 numbers cancel may be off by beyond the roundings of the
  * eager result. Its bound is 2^-10 |f| + 2^-14 and the same for f', and while the first term is less than those roundings, the second is more than
