@@ -10,8 +10,7 @@
 #     --only STEP,STEP      some steps: doctor warm default portable short public bench-portable bench-forward
 #                           bench-backward
 #                           bench-jagged conformance memcheck racecheck synccheck initcheck
-#                           With verify or bench name warm as well: it compiles on all processors, and they one kernel after
-#                           the other, a tenth as fast.
+#                           verify and bench compile what they lack on all processors; warm does it once for all of them.
 #     --seconds SECONDS     of each case of the benchmark (1.2)
 #     --limit SECONDS       of the whole session (540): a step for which no time is left is not run, and counts as failed
 #

@@ -6,6 +6,7 @@
 #include "tools/bench_data.h"
 #include "tools/bench_steady.h"
 #include "tools/commands.h"
+#include "tools/compile_ahead.h"
 #include "tools/cublas.h"
 #include "tools/json.h"
 #include "tools/progress.h"
@@ -45,6 +46,13 @@ static const struct option_row options[] = {
      .lowest = 0,
      .highest = 3600},
     {.name = "record", .kind = OPTION_TEXT, .values = "FILE", .doc = "keep a line a case; in a folder: <gpu>.jsonl"},
+    {.name = "jobs",
+     .letter = 'j',
+     .kind = OPTION_INTEGER,
+     .values = "N",
+     .doc = "kernels compiled at a time, before any runs; 1: each when its turn comes",
+     .lowest = 1,
+     .highest = 1024},
     {.name = "cublas",
      .kind = OPTION_TEXT,
      .values = "FILE",
@@ -526,6 +534,7 @@ static int run_cases(struct bench *bench)
     tool_note(tool, "%s, %d SMs, driver %s; each case alone for %g s, the last half timed", bench->gpu.name,
               bench->gpu.processors, bench->driver, bench->seconds);
     tool_catch_interrupts();
+    compile_ahead_cases(tool, bench->cases, bench->count, bench->gpu.capability);
     reference_measure(bench);
     copy_measure(bench);
     for (size_t i = 0; i < bench->count && !tool_interrupted() && !bench->record_failed; i++) {

@@ -3,6 +3,8 @@
  * checked stands in verify_run.h, how a kernel that never ends is survived in verify_worker.h.
  */
 #include "tools/commands.h"
+#include "tools/compile_ahead.h"
+#include "tools/compile_worker.h"
 #include "tools/json.h"
 #include "tools/matrix.h"
 #include "tools/progress.h"
@@ -56,6 +58,12 @@ static const struct option_row options[] = {
      .doc = "of the reference; default: one a processor",
      .lowest = 1,
      .highest = 256},
+    {.name = "jobs",
+     .kind = OPTION_INTEGER,
+     .values = "N",
+     .doc = "kernels compiled at a time, before any runs; 1: each when its turn comes",
+     .lowest = 1,
+     .highest = 1024},
     {.name = "in-process",
      .kind = OPTION_FLAG,
      .doc = "no child processes: for debuggers and sanitizers; a hang is not cured"},
@@ -453,9 +461,13 @@ static int run_kernels(struct verify *verify)
     tool_note(verify->tool, "%zu kernel%s, --seed %llu", verify->count, verify->count == 1 ? "" : "s",
               (unsigned long long)verify->seed);
     tool_catch_interrupts();
+    enum progress_mode mode = progress_mode_from(args_text(args, "progress", "auto"));
+    if (!plan.in_process) {
+        compile_ahead(verify->tool, (const char *const *)verify->texts, verify->count, compile_jobs(verify->tool),
+                      plan.timeout, mode);
+    }
     char why[1024] = "";
     double start = clock_seconds();
-    enum progress_mode mode = progress_mode_from(args_text(args, "progress", "auto"));
     progress_init(&verify->progress, stderr, verify->tool->quiet ? PROGRESS_NEVER : mode, verify->count, start);
     verify->tool->progress = &verify->progress;
     enum worker_end end = workers_run(&plan, why, sizeof why);

@@ -534,15 +534,6 @@ static void warm_deinit(struct warm *warm)
     free(warm);
 }
 
-/* A variable that is not legal was refused with the context. */
-static int jobs_of(struct tool *tool)
-{
-    const char *variable = getenv("GDPAJIT_JOBS");
-    long jobs = variable != NULL ? strtol(variable, NULL, 10) : 0;
-    jobs = args_integer(&tool->args, "jobs", jobs);
-    return jobs > 0 ? (int)jobs : limits_default_jobs();
-}
-
 static int run(struct tool *tool)
 {
     struct warm *warm = tool_alloc(sizeof *warm);
@@ -563,7 +554,7 @@ static int run(struct tool *tool)
         code = EXIT_SOME_FAILED; /* every spec was refused, and said so */
     } else if (code == EXIT_DONE) {
         warm->ctx = tool_context(tool);
-        warm->jobs = jobs_of(tool);
+        warm->jobs = compile_jobs(tool);
         code = warm->ctx == NULL ? tool_fail(tool, tool->ctx_status) : warm_all(warm);
     }
     warm_deinit(warm);

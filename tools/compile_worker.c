@@ -6,6 +6,7 @@
 #endif
 #include "tools/compile_worker.h"
 
+#include "tools/limits.h"
 #include "tools/progress.h"
 
 #include <errno.h>
@@ -154,6 +155,15 @@ static void parent_watch_begin(void)
     if (pthread_create(&thread, NULL, watch_parent, NULL) == 0) {
         pthread_detach(thread);
     }
+}
+
+/* A variable that is not legal was refused with the context, where there is one; else it counts for nothing. */
+int compile_jobs(const struct tool *tool)
+{
+    const char *variable = getenv("GDPAJIT_JOBS");
+    long jobs = variable != NULL ? strtol(variable, NULL, 10) : 0;
+    jobs = args_integer(&tool->args, "jobs", jobs);
+    return jobs > 0 ? (int)jobs : limits_default_jobs();
 }
 
 int compile_worker_main(struct tool *tool)

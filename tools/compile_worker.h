@@ -40,6 +40,9 @@ void compile_crew_deinit(struct compile_crew *crew);
 /* Any thread. timeout: seconds, 0 for none; what takes longer is killed and GDPA_E_TIMEOUT. */
 void compile_crew_run(struct compile_crew *crew, const char *spec, double timeout, struct outcome *outcome);
 
+/* How many kernels are compiled at a time: --jobs, else GDPAJIT_JOBS, else what processors and memory allow. */
+int compile_jobs(const struct tool *tool);
+
 /* The worker: reads specs from standard input, writes answers to standard output. An exit code. */
 int compile_worker_main(struct tool *tool);
 

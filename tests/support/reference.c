@@ -102,6 +102,16 @@ static struct pair_values pair_evaluate(const struct problem *problem, const str
     return values;
 }
 
+/* A pair may be off by so much, which is `doubt` times its k in its row of dQ (by_key), or times its q in that of dK. */
+static void pair_doubt(const struct problem *problem, struct scratch *scratch, int r, int c, double doubt, bool by_key)
+{
+    const double *other = by_key ? scratch->k.rows + c * problem->padded : scratch->q.rows + r * problem->padded;
+    double *allowed = scratch->allowed + (by_key ? r : c) * problem->padded;
+    for (int d = 0; doubt > 0 && d < problem->dim; d++) {
+        allowed[d] += doubt * fabs(other[d]);
+    }
+}
+
 /*
  * Adds what a pair allows its element's row (by_key: of dQ, from k; else of dK, from q), without the factor scale. Few pairs are near a
  * kink: the product of the norms, which is no smaller than the norm of the products, keeps the others out.
@@ -124,34 +134,7 @@ static void pair_allow(const struct problem *problem, struct scratch *scratch, i
     }
     double window = fabs(problem->scale) * reference_window(problem->dim, squares);
     double doubt = reference_jump(f, x, window, problem->parameter) * fabs(problem->out_scale * d_prob);
-    double *allowed = scratch->allowed + (by_key ? r : c) * problem->padded;
-    for (int d = 0; doubt > 0 && d < problem->dim; d++) {
-        allowed[d] += doubt * fabs((by_key ? k : q)[d]);
-    }
-}
-
-/*
- * The same where a result hangs on few pairs: what rounding does to the eager one is then a draw of chance, and where f' is flat or small nearly
- * nothing. Each pair is allowed what 16 bits leave open of a slope of 1 (kernels keep 2 f' - 1, which is right to that everywhere), and the
- * rounding of dP and of dS.
- */
-static bool has_few_pairs(const struct tile *tile)
-{
-    enum { FEW = 16 };
-    return tile->sequence.rows_q <= FEW && tile->sequence.rows_k <= FEW &&
-           tile->sequence.rows_q * tile->sequence.rows_k <= FEW;
-}
-
-static void few_pairs_allow(const struct problem *problem, struct scratch *scratch, int r, int c, double d_prob,
-                            double d_s, bool by_key)
-{
-    const double half_ulp = problem->dtype == GDPA_DTYPE_FP16 ? 0x1p-11 : 0x1p-8; /* of numbers from 1 to 2 */
-    const double doubt = half_ulp / 2 * fabs(problem->out_scale * d_prob) + half_ulp * fabs(d_s);
-    const double *other = (by_key ? scratch->k.rows + c * problem->padded : scratch->q.rows + r * problem->padded);
-    double *allowed = scratch->allowed + (by_key ? r : c) * problem->padded;
-    for (int d = 0; d < problem->dim; d++) {
-        allowed[d] += doubt * fabs(other[d]);
-    }
+    pair_doubt(problem, scratch, r, c, doubt, by_key);
 }
 
 /*
@@ -177,7 +160,7 @@ static void tile_evaluate(const struct problem *problem, const struct tile *tile
     int row_step = by_key ? 1 : TILE;
     int key_step = by_key ? TILE : 1;
     bool jumps = backward && reference_has_jump(problem->activation.number, problem->parameter);
-    bool few = backward && has_few_pairs(tile);
+    bool few = backward && reference_has_few_pairs(&tile->sequence);
     for (int r = 0; r < tile->rows; r++) {
         int64_t first, last;
         reference_visible(problem->from, &tile->sequence, tile->i + r, &first, &last);
@@ -195,7 +178,7 @@ static void tile_evaluate(const struct problem *problem, const struct tile *tile
                 pair_allow(problem, scratch, r, c, dot, d_prob, by_key);
             }
             if (few) {
-                few_pairs_allow(problem, scratch, r, c, d_prob, values.d_s[0], by_key);
+                pair_doubt(problem, scratch, r, c, reference_few_pairs_doubt(problem, d_prob, values.d_s[0]), by_key);
             }
         }
     }

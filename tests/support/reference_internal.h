@@ -55,6 +55,14 @@ void side_load(const struct view *view, int64_t sequence, int64_t first, int64_t
 /* c[i][j] += sum over k of a[k][i] * b[k][j]. a has rows of REFERENCE_BLOCK_ROWS, m is a multiple of 4, n of 8. */
 void accumulate(int m, int n, int k, const double *a, const double *b, int ldb, double *c, int ldc);
 
+/*
+ * Where a gradient hangs on few pairs of query and key: what rounding does to the eager one is then a draw of chance, and where f' is flat or small
+ * nearly nothing. So each pair may be off by this, in dS without the factor scale (d_s: its dS): what 16 bits leave open of a slope of 1, as
+ * kernels keep 2 f' - 1, which is right to that everywhere; and the rounding of dP and of dS.
+ */
+bool reference_has_few_pairs(const struct reference_sequence *sequence);
+double reference_few_pairs_doubt(const struct problem *problem, double d_prob, double d_s);
+
 struct problem problem_resolve(const struct reference_problem *from);
 
 /* Blocks of the query side (heads_q) or of the key side (heads_k); the caller frees them. */

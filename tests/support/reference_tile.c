@@ -86,3 +86,14 @@ void side_load(const struct view *view, int64_t sequence, int64_t first, int64_t
         }
     }
 }
+
+bool reference_has_few_pairs(const struct reference_sequence *sequence)
+{
+    return sequence->rows_q * sequence->rows_k <= 16;
+}
+
+double reference_few_pairs_doubt(const struct problem *problem, double d_prob, double d_s)
+{
+    const double half_ulp = problem->dtype == GDPA_DTYPE_FP16 ? 0x1p-11 : 0x1p-8; /* of numbers from 1 to 2 */
+    return half_ulp / 2 * fabs(problem->out_scale * d_prob) + half_ulp * fabs(d_s);
+}
