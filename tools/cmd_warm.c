@@ -4,12 +4,10 @@
  */
 #include "tools/bench_case.h"
 #include "tools/commands.h"
+#include "tools/compile_list.h"
 #include "tools/compile_worker.h"
 #include "tools/json.h"
-#include "tools/limits.h"
 #include "tools/matrix.h"
-#include "tools/pool.h"
-#include "tools/progress.h"
 #include "tools/specs.h"
 #include "tools/tool.h"
 #include "tools/vocabulary.h"
@@ -75,8 +73,7 @@ struct warm {
     gdpa_ctx *ctx;
     struct spec_list list;
     struct outcome *outcomes;
-    struct compile_crew crew;
-    struct progress progress;
+    long long peak_bytes; /* of memory, of one compile */
     bool keep_going, fail_on_spill;
     double timeout, seconds;
     int jobs;
@@ -216,12 +213,6 @@ static int collect_specs(struct warm *warm)
  * One kernel
  * ------------------------------------------------------------------------------------------------------------- */
 
-static void compile_one(size_t item, void *result, void *user)
-{
-    struct warm *warm = user;
-    compile_crew_run(&warm->crew, warm->list.texts[item], warm->timeout, result);
-}
-
 static const char *state_name(const struct outcome *outcome)
 {
     if (outcome->status != GDPA_OK) {
@@ -266,10 +257,9 @@ static void print_outcome(const struct warm *warm, size_t item, const struct out
 }
 
 /* On the thread that compiled it, one at a time; the outcome's texts pass to warm->outcomes. */
-static bool take_outcome(size_t item, void *result, void *user)
+static bool take_outcome(size_t item, struct outcome *outcome, void *user)
 {
     struct warm *warm = user;
-    struct outcome *outcome = result;
     if (outcome->status == GDPA_OK && outcome->spill_bytes > 0 && warm->fail_on_spill) {
         outcome->status = GDPA_E_COMPILE;
         outcome->error = tool_format("spills %d bytes of registers", outcome->spill_bytes);
@@ -284,17 +274,7 @@ static bool take_outcome(size_t item, void *result, void *user)
     print_outcome(warm, item, outcome);
     warm->outcomes[item] = *outcome;
     warm->unusable = warm->unusable || tool_exit_code(outcome->status) == EXIT_NO_DEVICE;
-    return (outcome->status == GDPA_OK || warm->keep_going) && !tool_interrupted();
-}
-
-static bool show_progress(size_t done, size_t running, void *user)
-{
-    struct warm *warm = user;
-    pthread_mutex_lock(&warm->tool->stderr_lock);
-    const char *label = running < warm->list.count ? warm->list.texts[running] : NULL;
-    progress_update(&warm->progress, done, warm->failed, label, clock_seconds());
-    pthread_mutex_unlock(&warm->tool->stderr_lock);
-    return !tool_interrupted();
+    return outcome->status == GDPA_OK || warm->keep_going;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -303,25 +283,20 @@ static bool show_progress(size_t done, size_t running, void *user)
 
 static void run_all(struct warm *warm, enum pool_state *states)
 {
-    struct pool_work work = {
+    struct compile_list list = {
+        .tool = warm->tool,
+        .texts = (const char *const *)warm->list.texts,
         .count = warm->list.count,
-        .threads = warm->jobs,
-        .result_size = sizeof(struct outcome),
-        .run = compile_one,
-        .over = take_outcome,
-        .tick = show_progress,
+        .jobs = warm->jobs,
+        .timeout = warm->timeout,
+        .mode = progress_mode_from(args_text(&warm->tool->args, "progress", "auto")),
+        .take = take_outcome,
         .user = warm,
+        .failed = warm->failed, /* those that were refused */
     };
-    double start = clock_seconds();
-    enum progress_mode mode = progress_mode_from(args_text(&warm->tool->args, "progress", "auto"));
-    progress_init(&warm->progress, stderr, warm->tool->quiet ? PROGRESS_NEVER : mode, work.count, start);
-    warm->tool->progress = &warm->progress;
-    compile_crew_init(&warm->crew, warm->tool);
-    pool_run(&work, states);
-    compile_crew_deinit(&warm->crew);
-    progress_hide(&warm->progress);
-    warm->tool->progress = NULL;
-    warm->seconds = clock_seconds() - start;
+    compile_list_run(&list, states);
+    warm->seconds = list.seconds;
+    warm->peak_bytes = list.peak_bytes;
 }
 
 static int slower_first(const void *left, const void *right)
@@ -417,7 +392,7 @@ static void print_summary(const struct warm *warm, size_t left)
         json_set_integer(report, "spilling", (long long)print_spills(warm));
         json_set_bool(report, "interrupted", tool_interrupted());
         json_set_integer(report, "jobs", warm->jobs);
-        json_set_integer(report, "worker_peak_bytes", warm->crew.peak_bytes);
+        json_set_integer(report, "worker_peak_bytes", warm->peak_bytes);
         json_set_real(report, "seconds", warm->seconds);
         json_print(stdout, report);
         return;
@@ -428,7 +403,7 @@ static void print_summary(const struct warm *warm, size_t left)
     printf("%zu kernel%s: %zu cached, %zu compiled, %zu failed, %zu left; %.1f s, %d at a time\n", total,
            total == 1 ? "" : "s", warm->cached, warm->compiled, warm->failed, left, warm->seconds, warm->jobs);
     if (warm->tool->verbose > 0) {
-        printf("at most %lld MiB of memory for each compile\n", warm->crew.peak_bytes >> 20);
+        printf("at most %lld MiB of memory for each compile\n", warm->peak_bytes >> 20);
     }
     print_slowest(warm);
     print_spills(warm);

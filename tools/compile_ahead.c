@@ -3,51 +3,18 @@
  */
 #include "tools/compile_ahead.h"
 
-#include "tools/compile_worker.h"
-#include "tools/pool.h"
+#include "tools/compile_list.h"
 
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-struct ahead {
-    struct tool *tool;
-    const char *const *texts;
-    size_t count, compiled, failed;
-    double timeout;
-    struct compile_crew crew;
-    struct progress progress;
-};
-
-static void compile_one(size_t item, void *result, void *user)
+/* Counts what was compiled. Where one has no compiler or no device, none has. */
+static bool take_outcome(size_t item, struct outcome *outcome, void *user)
 {
-    struct ahead *ahead = user;
-    compile_crew_run(&ahead->crew, ahead->texts[item], ahead->timeout, result);
-}
-
-static bool take_outcome(size_t item, void *result, void *user)
-{
-    struct ahead *ahead = user;
-    struct outcome *outcome = result;
+    size_t *compiled = user;
     (void)item;
-    bool usable = true;
-    if (outcome != NULL) {
-        usable = outcome->status == GDPA_OK || tool_exit_code(outcome->status) != EXIT_NO_DEVICE;
-        ahead->compiled += outcome->status == GDPA_OK && !outcome->hit ? 1 : 0;
-        ahead->failed += outcome->status != GDPA_OK ? 1 : 0;
-        outcome_deinit(outcome);
-    }
-    return usable && !tool_interrupted();
-}
-
-static bool show_progress(size_t done, size_t running, void *user)
-{
-    struct ahead *ahead = user;
-    pthread_mutex_lock(&ahead->tool->stderr_lock);
-    const char *label = running < ahead->count ? ahead->texts[running] : NULL;
-    progress_update(&ahead->progress, done, ahead->failed, label, clock_seconds());
-    pthread_mutex_unlock(&ahead->tool->stderr_lock);
-    return !tool_interrupted();
+    *compiled += outcome->status == GDPA_OK && !outcome->hit ? 1 : 0;
+    outcome_deinit(outcome);
+    return outcome->status == GDPA_OK || tool_exit_code(outcome->status) != EXIT_NO_DEVICE;
 }
 
 void compile_ahead(struct tool *tool, const char *const *texts, size_t count, int jobs, double timeout,
@@ -56,28 +23,22 @@ void compile_ahead(struct tool *tool, const char *const *texts, size_t count, in
     if (count < 2 || jobs < 2) {
         return;
     }
-    struct ahead ahead = {.tool = tool, .texts = texts, .count = count, .timeout = timeout};
-    const struct pool_work work = {
+    size_t compiled = 0;
+    struct compile_list list = {
+        .tool = tool,
+        .texts = texts,
         .count = count,
-        .threads = jobs,
-        .result_size = sizeof(struct outcome),
-        .run = compile_one,
-        .over = take_outcome,
-        .tick = show_progress,
-        .user = &ahead,
+        .jobs = jobs,
+        .timeout = timeout,
+        .mode = mode,
+        .take = take_outcome,
+        .user = &compiled,
     };
     enum pool_state *states = tool_alloc(count * sizeof *states);
-    const double start = clock_seconds();
-    progress_init(&ahead.progress, stderr, tool->quiet ? PROGRESS_NEVER : mode, count, start);
-    tool->progress = &ahead.progress;
-    compile_crew_init(&ahead.crew, tool);
-    pool_run(&work, states); /* no limit of time in the pool: no thread is left behind */
-    compile_crew_deinit(&ahead.crew);
-    progress_hide(&ahead.progress);
-    tool->progress = NULL;
-    if (ahead.compiled > 0) {
-        tool_note(tool, "%zu kernel%s compiled ahead in %.1f s, %d at a time", ahead.compiled,
-                  ahead.compiled == 1 ? "" : "s", clock_seconds() - start, jobs);
+    compile_list_run(&list, states);
+    if (compiled > 0) {
+        tool_note(tool, "%zu kernel%s compiled ahead in %.1f s, %d at a time", compiled, compiled == 1 ? "" : "s",
+                  list.seconds, jobs);
     }
     free(states);
 }
