@@ -2,7 +2,7 @@
 # needs: nvrtc
 # The kernel in work is finished, the rest is named, and the same command goes on.
 : >out.txt
-gdpa-jit warm head_dim=32 activation=all --arch sm_80 --jobs 1 --json >out.txt 2>err.txt &
+gdpa-jit warm head_dim=32 activation=all --arch sm_80 --jobs 1 --json --progress never >out.txt 2>err.txt &
 process=$!
 tries=0
 while [ "$(grep -c compiled out.txt)" = 0 ] && [ $tries -lt 1000 ]; do
