@@ -51,8 +51,8 @@ const char *const orders[] = {
     "heads=2/1 q=129,64,1 k=200,0,65 complete=earliest seed=22 blocks=2",
     "heads=2/1 q=300,0,20 k=10,400,65 complete=random seed=23 blocks=2 resident=2",
     "heads=2/1 q=300,0,20 k=310,7,65 complete=latest seed=24 blocks=1",
-    "heads=2/1 q=320,64,192 k=384,700,448 complete=random seed=32 blocks=1", // diagonals in either half of a key tile
-    "heads=2/1 q=257,64,5 k=513,385,256 complete=earliest seed=33 blocks=2 resident=2", // one warpgroup has several
+    // Diagonals in either half of a key tile, and several key tiles for one warpgroup.
+    "heads=1/1 q=320,64,5 k=384,385,256 complete=random seed=32 blocks=2 resident=2",
 };
 /* And those that follow a schedule: many sequences, many heads, more blocks than tiles. */
 const char *const scheduled[] = {
