@@ -46,4 +46,16 @@ __device__ inline void mbarrier_arrive_cluster(uint32_t barrier)
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/* As mbarrier_wait_parity, at a barrier of this block: what any block of the cluster did before it arrived there has happened. */
+__device__ inline void mbarrier_wait_parity_cluster(uint32_t barrier, uint32_t parity)
+{
+    asm volatile("{ .reg .pred p; \n"
+                 "WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; \n"
+                 "@p bra DONE; \n"
+                 "bra WAIT; \n"
+                 "DONE: }" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
 #endif

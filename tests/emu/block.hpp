@@ -140,6 +140,12 @@ struct Mbarrier {
     std::vector<Thread *> waiting;
 };
 
+/* The latest copy from one block to another whose bytes were signalled. */
+struct ClusterCopy {
+    uint32_t operation = 0;
+    uint32_t time = 0; // of the copy engine of the block it came from; 0: there was none
+};
+
 /* Registers of the block that setmaxnreg deals with. */
 struct RegisterPool {
     int64_t free = 0;
@@ -153,6 +159,7 @@ struct Block {
     uint16_t first_actor = 0;
     uint16_t bulk_actor = 0;
     uint32_t bulk_time = 0;
+    std::map<const Block *, ClusterCopy> copies; // from this block, by where they went
     std::vector<Thread> threads;
     std::vector<Warp> warps;
     std::vector<Warpgroup> warpgroups;
@@ -292,6 +299,8 @@ bool progress_bulk(Cluster &cluster, bool only_if_waited_for);
 /* What must be over when a thread leaves, and when a block ends. */
 void check_thread_exit(Thread &thread);
 void check_block_end(Block &block);
+/* What must be over when the last thread of a block leaves, and its shared memory may go to another one. */
+void check_block_leaves(const Block &block);
 void check_named_barriers(const Block &block);
 void check_wgmma_end(const Block &block);
 void complete_copy_groups(Thread &thread, size_t keep);

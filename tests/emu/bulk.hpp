@@ -23,8 +23,9 @@ struct BulkOperation {
     uint32_t number = 0; // for reports
     const char *name = "";
     Block *issuer = nullptr;
-    bool load = false; // global -> shared; else shared -> global
+    bool load = false; // into shared memory, and completes on mbarriers; else shared -> global
     std::vector<BulkPart> parts;
+    BulkPart source = {};                       // loads from shared memory of the issuer: what they read; else no block
     std::function<void(BulkOperation &)> read;  // loads: everything. Stores: shared -> staged
     std::function<void(BulkOperation &)> write; // stores: staged -> global
     std::vector<unsigned char> staged;

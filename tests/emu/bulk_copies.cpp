@@ -2,7 +2,8 @@
  * The bulk copy engine: cp.async.bulk, cp.async.bulk.tensor and their reductions.
  *
  * A load counts as under way in the shadow from its issue until its bytes are signalled to the mbarrier; nobody may touch its target
- * before. A store counts as a reader of its source until a wait_group of the issuing thread has covered it.
+ * before. A store counts as a reader of its source until a wait_group of the issuing thread has covered it. A copy to another block of the
+ * cluster is a load there, and a reader of its source as long; both blocks must stay until somebody in them knows that it is over.
  */
 #include "bulk.hpp"
 #include "cluster_address.hpp"
@@ -37,7 +38,13 @@ static void complete_load(BulkOperation &operation)
     Block &issuer = *operation.issuer;
     const uint32_t time = ++issuer.bulk_time;
     const std::vector<BulkPart> parts = operation.parts;
+    const BulkPart source = operation.source;
     forget(operation);
+    if (source.block != nullptr) {
+        source.block->shared->end_async_read(source.address, source.bytes, issuer.bulk_actor, time, operation.name,
+                                             issuer.bulk_slot());
+        issuer.copies[parts.front().block] = {operation.number, time};
+    }
     for (const BulkPart &part : parts) {
         part.block->shared->end_async_write(part.address, part.bytes, issuer.bulk_actor, time, true, operation.name,
                                             operation.number);
@@ -90,6 +97,9 @@ static void issue(const std::shared_ptr<BulkOperation> &operation)
     operation->name = self.doing;
     operation->number = engine->new_operation(self, self.doing);
     const Access access = {block.bulk_actor, block.bulk_time + 1, &self.clock, self.doing, true};
+    if (operation->source.block != nullptr) {
+        block.shared->begin_async_read(operation->source.address, operation->source.bytes, access, operation->number);
+    }
     for (const BulkPart &part : operation->parts) {
         if (operation->load) {
             check_mbarrier_for_bulk(*part.block, part.mbarrier);
@@ -198,6 +208,41 @@ void check_block_end(Block &block)
     }
 }
 
+static bool touches(const BulkOperation &operation, const Block &block)
+{
+    return operation.source.block == &block || std::any_of(operation.parts.begin(), operation.parts.end(),
+                                                           [&](const BulkPart &part) { return part.block == &block; });
+}
+
+[[noreturn]] static void fail_to_leave(const Block &block, uint32_t operation, bool reads)
+{
+    fail("block %u leaves the kernel while %s may still %s its shared memory: missing wait, or missing cluster "
+         "barrier%s",
+         block.index, engine->operation_name(operation).c_str(), reads ? "read" : "write",
+         engine->operation_place(operation).c_str());
+}
+
+void check_block_leaves(const Block &block)
+{
+    for (const std::shared_ptr<BulkOperation> &operation : block.cluster->bulk) {
+        const bool between_blocks = operation->source.block != nullptr || operation->issuer != &block;
+        if (operation->load && between_blocks && touches(*operation, block)) {
+            fail_to_leave(block, operation->number, operation->source.block == &block);
+        }
+    }
+    for (const std::unique_ptr<Block> &from : block.cluster->blocks) {
+        for (const auto &[to, copy] : from->copies) {
+            const auto knows = [actor = from->bulk_actor, time = copy.time](const Thread &thread) {
+                return thread.clock.seen(actor) >= time;
+            };
+            if ((from.get() == &block || to == &block) &&
+                std::none_of(block.threads.begin(), block.threads.end(), knows)) {
+                fail_to_leave(block, copy.operation, from.get() == &block);
+            }
+        }
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Linear copies
  * ------------------------------------------------------------------------------------------------------------- */
@@ -255,6 +300,28 @@ void bulk_load(const char *name, uint32_t shared, const void *global, uint32_t b
     for (const BulkPart &part : operation->parts) {
         part.block->shared->at(part.address, bytes, kUnit, name);
     }
+    issue(operation);
+}
+
+void bulk_copy_to_cluster(const char *name, uint32_t to, uint32_t from, uint32_t bytes, uint32_t mbarrier)
+{
+    EMU_ENTER(name);
+    if (to % kUnit != 0 || from % kUnit != 0 || bytes % kUnit != 0 || bytes == 0) {
+        fail("target 0x%x, source 0x%x and %u bytes must all be multiples of 16", to, from, bytes);
+    }
+    Block &own = *current->block;
+    auto operation = std::make_shared<BulkOperation>();
+    operation->load = true;
+    operation->source = {&own, from, bytes, 0};
+    add_targets(*operation, to, mbarrier, bytes, 0);
+    own.shared->at(from, bytes, kUnit, name); // an address of mapa_shared_cluster is outside
+    operation->parts.front().block->shared->at(operation->parts.front().address, bytes, kUnit, name);
+    operation->read = [name](BulkOperation &self) {
+        const BulkPart &target = self.parts.front();
+        const BulkPart &source = self.source;
+        memcpy(target.block->shared->at(target.address, target.bytes, kUnit, name),
+               source.block->shared->at(source.address, source.bytes, kUnit, name), source.bytes);
+    };
     issue(operation);
 }
 

@@ -50,6 +50,7 @@ void mbarrier_wait_parity(const char *name, uint32_t address, uint32_t parity);
 /* The bulk copy engine. mask: ranks of a multicast, 0 without. Coordinates: `rank` of them, fastest dimension first. */
 void bulk_load(const char *name, uint32_t shared, const void *global, uint32_t bytes, uint32_t mbarrier, uint32_t mask);
 void bulk_store(const char *name, void *global, uint32_t shared, uint32_t bytes, bool add_f32);
+void bulk_copy_to_cluster(const char *name, uint32_t to, uint32_t from, uint32_t bytes, uint32_t mbarrier);
 void tensor_load(const char *name, uint32_t rank, uint32_t shared, const void *map, uint32_t mbarrier,
                  const int32_t *coordinates, uint32_t mask);
 void tensor_store(const char *name, uint32_t rank, const void *map, uint32_t shared, const int32_t *coordinates,

@@ -34,6 +34,10 @@ std::string mbarrier_text(const Block &block, uint32_t address)
 /* The barrier, if this thread may use it. */
 static Mbarrier &find_mbarrier(const SharedPlace &place)
 {
+    if (place.block->live_threads == 0) {
+        fail("block %u has left the kernel, and its mbarrier at 0x%x with it (missing cluster barrier)",
+             place.block->index, place.address);
+    }
     const auto found = place.block->mbarriers.find(place.address);
     if (found == place.block->mbarriers.end()) {
         fail("there is no mbarrier at shared address 0x%x: missing mbarrier_init", place.address);

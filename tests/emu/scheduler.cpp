@@ -90,7 +90,9 @@ static void thread_main()
     Warp &warp = *self.warp;
     warp.live &= ~(1u << self.lane);
     warp.ready &= ~(1u << self.lane);
-    --self.block->live_threads;
+    if (--self.block->live_threads == 0) {
+        check_block_leaves(*self.block);
+    }
     if (warp.arrived != 0 && warp.arrived == warp.live) {
         const Thread &other = *warp.threads[__builtin_ctz(warp.arrived)];
         fail("lanes diverge: this one has left the kernel, and others of the warp wait for it at %s%s",
@@ -305,6 +307,7 @@ void Engine::start_block(Block &block, size_t slot)
     block.mbarriers.clear();
     block.shared->reset();
     block.bulk_time = 0;
+    block.copies.clear();
     block.live_threads = launch_.block;
     const uint32_t limit = std::min(kRegistersOfSm / launch_.block / 8 * 8, 248u);
     const uint32_t registers = launch_.registers != 0 ? launch_.registers : limit;

@@ -36,4 +36,9 @@ inline void mbarrier_arrive_cluster(uint32_t barrier)
     emu::mbarrier_arrive("mbarrier_arrive_cluster", barrier);
 }
 
+inline void mbarrier_wait_parity_cluster(uint32_t barrier, uint32_t parity)
+{
+    emu::mbarrier_wait_parity("mbarrier_wait_parity_cluster", barrier, parity);
+}
+
 #endif
