@@ -166,6 +166,7 @@ struct Block {
     std::unique_ptr<SharedMemory> shared;
     NamedBarrier barriers[kNamedBarriers];
     std::map<uint32_t, Mbarrier> mbarriers;
+    std::map<uint16_t, uint32_t> remote_arrivals; // at them: threads of other blocks, and their clocks at the latest
     RegisterPool registers;
     uint32_t live_threads = 0;
 
@@ -301,6 +302,8 @@ void check_thread_exit(Thread &thread);
 void check_block_end(Block &block);
 /* What must be over when the last thread of a block leaves, and its shared memory may go to another one. */
 void check_block_leaves(const Block &block);
+void check_remote_arrivals(const Block &block);
+bool block_has_seen(const Block &block, uint16_t actor, uint32_t time);
 void check_named_barriers(const Block &block);
 void check_wgmma_end(const Block &block);
 void complete_copy_groups(Thread &thread, size_t keep);

@@ -232,11 +232,7 @@ void check_block_leaves(const Block &block)
     }
     for (const std::unique_ptr<Block> &from : block.cluster->blocks) {
         for (const auto &[to, copy] : from->copies) {
-            const auto knows = [actor = from->bulk_actor, time = copy.time](const Thread &thread) {
-                return thread.clock.seen(actor) >= time;
-            };
-            if ((from.get() == &block || to == &block) &&
-                std::none_of(block.threads.begin(), block.threads.end(), knows)) {
+            if ((from.get() == &block || to == &block) && !block_has_seen(block, from->bulk_actor, copy.time)) {
                 fail_to_leave(block, copy.operation, from.get() == &block);
             }
         }

@@ -19,8 +19,9 @@ const std::vector<ConformanceCase> &conformance_cases()
 {
     static std::vector<ConformanceCase> cases;
     if (cases.empty()) {
-        for (const auto &part : {conformance_portable(), conformance_wgmma(), conformance_copies(),
-                                 conformance_pipeline(), conformance_copies_out(), conformance_order()}) {
+        for (const auto &part :
+             {conformance_portable(), conformance_wgmma(), conformance_copies(), conformance_pipeline(),
+              conformance_copies_out(), conformance_order(), conformance_cluster_copy()}) {
             cases.insert(cases.end(), part.begin(), part.end());
         }
     }

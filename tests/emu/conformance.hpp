@@ -104,6 +104,7 @@ std::vector<ConformanceCase> conformance_copies();
 std::vector<ConformanceCase> conformance_pipeline();
 std::vector<ConformanceCase> conformance_copies_out();
 std::vector<ConformanceCase> conformance_order();
+std::vector<ConformanceCase> conformance_cluster_copy();
 
 } // namespace emu
 

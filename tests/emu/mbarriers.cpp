@@ -2,7 +2,8 @@
  * mbarrier objects: arrivals, transaction bytes, phases.
  *
  * Beyond what the hardware does: an arrival that finds all arrivals of the phase made, a thread that arrives twice in a phase, and a phase
- * that completes before anybody has waited for the one before it are faults, for a wait by parity cannot tell such phases apart.
+ * that completes before anybody has waited for the one before it are faults, for a wait by parity cannot tell such phases apart. So is a block
+ * that leaves before anybody in it can know of the latest arrivals from other blocks.
  */
 #include "bulk.hpp"
 #include "cluster_address.hpp"
@@ -134,9 +135,29 @@ static void arrive(const SharedPlace &place, Mbarrier &barrier, bool once)
              "bytes",
              barrier.count, barrier.phase, place.address, static_cast<long long>(barrier.bytes));
     }
+    if (place.block != self.block) {
+        place.block->remote_arrivals[self.actor] = self.now();
+    }
     publish(self, barrier.arriving);
     --barrier.pending;
     complete_if_ready(*place.block, place.address, barrier);
+}
+
+bool block_has_seen(const Block &block, uint16_t actor, uint32_t time)
+{
+    return std::any_of(block.threads.begin(), block.threads.end(),
+                       [&](const Thread &thread) { return thread.clock.seen(actor) >= time; });
+}
+
+void check_remote_arrivals(const Block &block)
+{
+    for (const auto &[actor, time] : block.remote_arrivals) {
+        if (!block_has_seen(block, actor, time)) {
+            fail("block %u leaves the kernel while %s may still arrive at one of its mbarriers: missing wait, or "
+                 "missing cluster barrier",
+                 block.index, actor_name(*block.cluster, actor).c_str());
+        }
+    }
 }
 
 void mbarrier_arrive(const char *name, uint32_t address)

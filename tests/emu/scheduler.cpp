@@ -92,6 +92,7 @@ static void thread_main()
     warp.ready &= ~(1u << self.lane);
     if (--self.block->live_threads == 0) {
         check_block_leaves(*self.block);
+        check_remote_arrivals(*self.block);
     }
     if (warp.arrived != 0 && warp.arrived == warp.live) {
         const Thread &other = *warp.threads[__builtin_ctz(warp.arrived)];
@@ -308,6 +309,7 @@ void Engine::start_block(Block &block, size_t slot)
     block.shared->reset();
     block.bulk_time = 0;
     block.copies.clear();
+    block.remote_arrivals.clear();
     block.live_threads = launch_.block;
     const uint32_t limit = std::min(kRegistersOfSm / launch_.block / 8 * 8, 248u);
     const uint32_t registers = launch_.registers != 0 ? launch_.registers : limit;

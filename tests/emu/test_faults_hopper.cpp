@@ -1,6 +1,6 @@
 /*
- * Faults planted into a Hopper pipeline (conformance/pipeline.cu) and into the copies of conformance/copies.cu and copies_out.cu: each is caught with a message
- * that names it, whenever asynchronous operations take place.
+ * Faults planted into a Hopper pipeline (conformance/pipeline.cu) and into the copies of conformance/copies.cu, copies_out.cu and cluster_copy.cu: each is
+ * caught with a message that names it, whenever asynchronous operations take place.
  */
 #include "conformance.hpp"
 #include "flatten.hpp"
@@ -28,6 +28,15 @@ static const char tensor_load[] = "tensor load 2d";
 static const char stmatrix[] = "stmatrix";
 static const char copies_out[] = "copies out";
 static const char cluster[] = "cluster";
+static const char cluster_copy[] = "cluster copy";
+
+#define LAST_CLUSTER_BARRIER                                                                                           \
+    "    barrier_cluster_arrive(); // nobody leaves while the other one may still read or arrive here\n"               \
+    "    barrier_cluster_wait();\n"
+#define WAIT_UNTIL_TAKEN "    mbarrier_wait_parity_cluster(taken, (kTurns - 1) & 1);\n"
+#define LATE_ARRIVAL(rank)                                                                                             \
+    "    bar_sync_0();\n    if (tid_x() == 0 && other != " #rank ") {\n"                                               \
+    "        mbarrier_arrive_cluster(mapa_shared_cluster(taken, other));\n    }\n"
 
 static const Fault faults[] = {
     {"wrong_mbarrier_parity", pipeline, "mbarrier_wait_parity(shared + kFull + 8 * slot, phase);",
@@ -120,6 +129,40 @@ static const Fault faults[] = {
     {"missing_cluster_barrier", cluster,
      "    barrier_cluster_arrive();\n    barrier_cluster_wait();\n    uint32_t *output",
      "    bar_sync_0();\n    uint32_t *output", "mbarrier"},
+    {"sender_overwrites_what_the_other_block_has_not_taken", cluster_copy,
+     "            mbarrier_wait_parity_cluster(taken, (turn - 1) & 1);\n", "", "the buffer was released too early"},
+    {"receiver_does_not_wait", cluster_copy, "        mbarrier_wait_parity_cluster(full, turn & 1);\n", "",
+     "nobody has written yet|while the cp_async_bulk_to_cluster of|written by cp_async_bulk_to_cluster of"},
+    {"receiver_waits_for_the_sender_and_not_for_its_copy", cluster_copy,
+     "        mbarrier_wait_parity_cluster(full, turn & 1);\n",
+     "        barrier_cluster_arrive();\n        barrier_cluster_wait();\n",
+     "while the cp_async_bulk_to_cluster of|written by cp_async_bulk_to_cluster of"},
+    {"receiver_waits_for_the_wrong_parity", cluster_copy, "mbarrier_wait_parity_cluster(full, turn & 1);",
+     "mbarrier_wait_parity_cluster(full, ~turn & 1);",
+     "nobody has written yet|while the cp_async_bulk_to_cluster of|written by cp_async_bulk_to_cluster of"},
+    {"receiver_acknowledges_before_it_reads", cluster_copy,
+     "        word = ld_shared_b32(incoming + kBytes - 4 - tid_x() * 4);\n"
+     "        mbarrier_arrive_cluster(mapa_shared_cluster(taken, other));\n",
+     "        mbarrier_arrive_cluster(mapa_shared_cluster(taken, other));\n        bar_sync_0();\n"
+     "        word = ld_shared_b32(incoming + kBytes - 4 - tid_x() * 4);\n",
+     "the buffer was released too early|while the cp_async_bulk_to_cluster of|written by cp_async_bulk_to_cluster of"},
+    {"missing_proxy_fence_before_a_copy_to_another_block", cluster_copy, "        fence_proxy_async_shared();\n", "",
+     "without a fence.proxy.async between"},
+    {"copy_to_another_block_starts_before_the_writes", cluster_copy, "        bar_sync_0();\n", "",
+     "nobody has written yet|and no barrier lies between"},
+    {"copy_and_mbarrier_of_different_blocks", cluster_copy, "mapa_shared_cluster(full, other);",
+     "mapa_shared_cluster(full, other ^ 1);", "are of different blocks"},
+    {"copy_to_another_block_from_there", cluster_copy, "cp_async_bulk_to_cluster(to, outgoing,",
+     "cp_async_bulk_to_cluster(to, to,", "outside the"},
+    {"receiver_leaves_before_the_copy", cluster_copy, "    uint32_t word = 0;\n",
+     "    if (other == 0) {\n        return;\n    }\n    uint32_t word = 0;\n",
+     "may still write its shared memory|block 1 has left the kernel"},
+    {"sender_leaves_before_the_copy_has_read", cluster_copy, LAST_CLUSTER_BARRIER, "",
+     "may still read its shared memory"},
+    {"block_has_left_when_an_arrival_comes", cluster_copy, LAST_CLUSTER_BARRIER, WAIT_UNTIL_TAKEN LATE_ARRIVAL(1),
+     "has left the kernel, and its mbarrier|may still arrive at one of its mbarriers"},
+    {"block_leaves_without_knowing_of_an_arrival", cluster_copy, LAST_CLUSTER_BARRIER, WAIT_UNTIL_TAKEN LATE_ARRIVAL(0),
+     "has left the kernel, and its mbarrier|may still arrive at one of its mbarriers"},
 };
 
 static const emu::ConformanceCase &case_of(const Fault &fault)
@@ -200,6 +243,11 @@ static void a_sound_variant_passes(void **)
          "        bar_warp_sync();\n",
          ""},
         {"fewer registers", pipeline, "setmaxnreg_inc<240>();", "setmaxnreg_inc<232>();", ""},
+        {"the acknowledgement of the last copy, and no cluster barrier", cluster_copy, LAST_CLUSTER_BARRIER,
+         WAIT_UNTIL_TAKEN, ""},
+        {"a proxy fence behind the barrier, by whoever copies", cluster_copy,
+         "        fence_proxy_async_shared();\n        bar_sync_0();\n",
+         "        bar_sync_0();\n        fence_proxy_async_shared();\n", ""},
         {"another number of the barrier", pipeline, "bar_sync(1 + consumer, 128);", "bar_sync(9 - consumer, 128);", ""},
     };
     for (const Fault &variant : variants) {
