@@ -12,7 +12,7 @@ enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 10
 
 /* Of each pass the fastest first; its last one runs everything. */
 static const struct plan_family *const families[] = {&plan_short,    &plan_stream,   &plan_sm90,
-                                                     &plan_portable, &plan_bwd_sm90, &plan_bwd_portable};
+                                                     &plan_portable, &plan_bwd_whole, &plan_bwd_pairs, &plan_bwd_sm90, &plan_bwd_portable};
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 
 static const struct plan_family *family_find(int32_t pass, int32_t number)
@@ -28,8 +28,24 @@ static const struct plan_family *family_find(int32_t pass, int32_t number)
 
 const char *plan_family_name(int32_t family)
 {
-    const struct plan_family *found = family_find(GDPA_PASS_FORWARD, family); /* every family has a forward */
+    const struct plan_family *found = family_find(GDPA_PASS_FORWARD, family);
+    found = found != NULL ? found : family_find(GDPA_PASS_BACKWARD, family);
     return found != NULL ? found->name : NULL;
+}
+
+bool plan_is_hopper(const struct kernel_plan *plan)
+{
+    return plan->family == KERNEL_FAMILY_SM90 || plan_has_all_keys(plan);
+}
+
+bool plan_has_all_keys(const struct kernel_plan *plan)
+{
+    return plan->family == KERNEL_FAMILY_WHOLE || plan->family == KERNEL_FAMILY_PAIRS;
+}
+
+int32_t plan_tile_keys(const struct kernel_plan *plan)
+{
+    return plan->cluster > 1 ? plan->cluster * plan->block_n : plan->block_n;
 }
 
 const char *plan_family_template(int32_t pass, int32_t family)

@@ -12,6 +12,8 @@ enum kernel_family {
     KERNEL_FAMILY_SM90 = GDPA_FAMILY_SM90,         /* templates/fwd_sm90.cuh, bwd_sm90.cuh */
     KERNEL_FAMILY_SHORT = GDPA_FAMILY_SHORT,       /* templates/fwd_short.cuh; no backward */
     KERNEL_FAMILY_STREAM = GDPA_FAMILY_STREAM,     /* templates/fwd_stream.cuh; no backward */
+    KERNEL_FAMILY_WHOLE = GDPA_FAMILY_WHOLE,       /* templates/bwd_sm90.cuh, where a block has all keys; no forward */
+    KERNEL_FAMILY_PAIRS = GDPA_FAMILY_PAIRS,       /* the same, where a cluster of two blocks has */
 };
 
 struct kernel_plan {
@@ -43,7 +45,17 @@ struct kernel_plan {
     int32_t dq_key_stages;         /* key and value tiles in shared memory at a time */
     int32_t dq_producer_registers; /* a thread, after setmaxnreg */
     int32_t dq_consumer_registers;
+    int32_t cluster; /* pairs: blocks that have neighbouring tiles of keys and share what they add to dQ; 0 elsewhere */
 };
+
+/* Whether a kernel copies through the copy engine and multiplies by warpgroups. */
+bool plan_is_hopper(const struct kernel_plan *plan);
+
+/* Whether a backward kernel has all keys of a sequence in one block or cluster, and so makes dQ without sums in memory. */
+bool plan_has_all_keys(const struct kernel_plan *plan);
+
+/* Keys of what the blocks of a backward are dealt out: a tile, or one for each block of a cluster. */
+int32_t plan_tile_keys(const struct kernel_plan *plan);
 
 /* Whether the family of a normalised spec has kernels for its pass, whatever the arch is. */
 gdpa_status plan_check_pass(const gdpa_spec *normalised, struct sbuf *why);

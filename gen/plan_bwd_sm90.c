@@ -32,9 +32,14 @@ enum {
     MESSAGE_BYTES = 96,
     MESSAGES = 2, /* and one of the scout in the main kernel */
     NOTE_BYTES = 16,
+    WHOLE_NOTE_BYTES = 32,
     NOTES = 8,
     BARRIER_BYTES = 8,
     BARRIERS = 10, /* and 3 for each slot of Q and dO */
+    CLUSTER = 2,
+    PAIR_SCORE_STAGES = 4, /* two of the own dS, two of that of the other block */
+    PAIR_BARRIERS = 13,    /* of its keys, and of what is sent */
+    CLAIM_BYTES = 16,
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
     /* Where the consumers need all that there are, it is the producer that spills: it has time. */
@@ -68,14 +73,20 @@ static int64_t chunk_bytes(int32_t columns, int32_t rows)
 static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
     int64_t keys = chunk_bytes(spec->head_dim, plan->block_n) + chunk_bytes(spec->head_dim_v, plan->block_n);
+    bool paired = plan->cluster > 1;
+    keys += paired ? chunk_bytes(CHUNK_COLUMNS, plan->block_n) : 0; /* of K of the other block, the columns that dQ is made of */
     int64_t queries = plan->query_stages * chunk_bytes(spec->head_dim, plan->block_m) +
                       OUTPUT_STAGES * chunk_bytes(spec->head_dim_v, plan->block_m);
-    int64_t score_stages = spec->deterministic ? 0 : plan->block_m == NARROW_STEP_ROWS ? 3 : 4;
+    int64_t score_stages = spec->deterministic                 ? 0
+                           : paired                            ? PAIR_SCORE_STAGES
+                           : plan->block_m == NARROW_STEP_ROWS ? 3
+                                                               : 4;
     int64_t scores = score_stages * chunk_bytes(plan->block_m, plan->block_n);
-    int64_t staging = spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
-    int64_t barriers = BARRIERS + 3 * (plan->query_stages + OUTPUT_STAGES);
-    int64_t words = (int64_t)(MESSAGES + 1) * MESSAGE_BYTES + (int64_t)NOTES * NOTE_BYTES + barriers * BARRIER_BYTES;
-    return keys + queries + scores + staging + words;
+    int64_t staging = paired || spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
+    int64_t barriers = BARRIERS + (paired ? PAIR_BARRIERS : 0) + 3 * (plan->query_stages + OUTPUT_STAGES);
+    int64_t note_bytes = plan_has_all_keys(plan) ? WHOLE_NOTE_BYTES : NOTE_BYTES;
+    int64_t words = (int64_t)(MESSAGES + 1) * MESSAGE_BYTES + (int64_t)NOTES * note_bytes + barriers * BARRIER_BYTES;
+    return keys + queries + scores + staging + words + (paired ? CLAIM_BYTES : 0);
 }
 
 static int64_t dq_smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
@@ -211,6 +222,23 @@ static gdpa_status choose_dq(const gdpa_spec *spec, struct kernel_plan *plan, co
                 spec->head_dim, spec->head_dim_v, arch->target);
 }
 
+static const char *whole_refusal(const gdpa_spec *spec)
+{
+    const char *why = refusal(spec);
+    if (why == NULL && spec->deterministic != 0) {
+        return "kernels of deterministic passes are of family sm90";
+    }
+    return why == NULL && spec_is_listed(spec) ? "the spec names a schedule, and it has none" : why;
+}
+
+static const char *pairs_refusal(const gdpa_spec *spec)
+{
+    const char *why = whole_refusal(spec);
+    return why == NULL && step_rows(spec) != STEP_ROWS
+               ? "dq has no two chunks of 64 columns, one for each block"
+               : why;
+}
+
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
 {
     const struct arch_row *arch = arch_find(spec->arch);
@@ -219,6 +247,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->warps = (CONSUMERS + 1) * WARPGROUP_WARPS;
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->min_blocks = 1;
+    plan->cluster = plan->family == KERNEL_FAMILY_PAIRS ? CLUSTER : 0;
     plan->stages = OUTPUT_STAGES;
     plan->depth_columns = plan_wgmma_width(spec->head_dim);
     plan->value_columns = plan_wgmma_width(spec->head_dim_v);
@@ -254,6 +283,32 @@ const struct plan_family plan_bwd_sm90 = {
     .name = "sm90",
     .entry = "bwd_sm90.cuh",
     .refusal = refusal,
+    .make = make,
+    .check = check,
+    .smem_bytes = smem_bytes,
+    .registers = registers,
+};
+
+const struct plan_family plan_bwd_whole = {
+    .pass = GDPA_PASS_BACKWARD,
+    .number = KERNEL_FAMILY_WHOLE,
+    .name = "whole",
+    .entry = "bwd_sm90.cuh",
+    .by_request = "a spec does not say how many keys there are",
+    .refusal = whole_refusal,
+    .make = make,
+    .check = check,
+    .smem_bytes = smem_bytes,
+    .registers = registers,
+};
+
+const struct plan_family plan_bwd_pairs = {
+    .pass = GDPA_PASS_BACKWARD,
+    .number = KERNEL_FAMILY_PAIRS,
+    .name = "pairs",
+    .entry = "bwd_sm90.cuh",
+    .by_request = "a spec does not say how many keys there are",
+    .refusal = pairs_refusal,
     .make = make,
     .check = check,
     .smem_bytes = smem_bytes,

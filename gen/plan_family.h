@@ -33,6 +33,8 @@ extern const struct plan_family plan_stream;
 extern const struct plan_family plan_sm90;
 extern const struct plan_family plan_bwd_portable;
 extern const struct plan_family plan_bwd_sm90;
+extern const struct plan_family plan_bwd_whole;
+extern const struct plan_family plan_bwd_pairs;
 
 /* The second kernel of a backward pass, but for that of a deterministic one of sm90 (plan_bwd_portable.c): its fields, once block_m and block_n are chosen. */
 void plan_choose_second(const gdpa_spec *spec, struct kernel_plan *plan, const struct arch_row *arch,

@@ -207,7 +207,9 @@ typedef enum gdpa_family {
     GDPA_FAMILY_SM90 = 3,     /* wgmma and TMA, warp-specialised: sm_90a; needs aligned tensors */
     /* Forward only, head dimensions up to 128, aligned tensors. gdpa_forward takes them by its lengths, where family and schedule are auto. */
     GDPA_FAMILY_SHORT = 4, /* mma.sync, a sequence a warp: best up to 64 rows */
-    GDPA_FAMILY_STREAM = 5 /* mma.sync, queries pass by few keys: best up to 64 keys and for many queries */
+    GDPA_FAMILY_STREAM = 5, /* mma.sync, queries pass by few keys: best up to 64 keys and for many queries */
+    GDPA_FAMILY_WHOLE = 6,  /* wgmma and TMA, all keys of a sequence in a block: backward of up to 128 keys, sm_90a */
+    GDPA_FAMILY_PAIRS = 7   /* the same in a cluster of two blocks: up to 256 keys, head dims above 64 */
 } gdpa_family;
 
 /* Bits of gdpa_spec.flags: the field counts although it may be zero. */

@@ -166,7 +166,7 @@ static void order_size(const gdpa_spec *spec, const struct kernel_plan *plan, bo
     shape->workspace = shape->sums;
     shape->zeros = shape->sums;
     shape->turns = 1;
-    if (plan->family != KERNEL_FAMILY_SM90 || spec->deterministic != 0 || tiles == 0 || tiles > CLAIMED_TILES ||
+    if (!plan_is_hopper(plan) || spec->deterministic != 0 || tiles == 0 || tiles > CLAIMED_TILES ||
         spec_is_listed(spec)) { /* whose counter is in the schedule */
         return;
     }
@@ -174,7 +174,7 @@ static void order_size(const gdpa_spec *spec, const struct kernel_plan *plan, bo
     const int64_t pairs = (int64_t)shape->params.batch * shape->params.heads_k;
     shape->ordered = true;
     shape->shares = shape->sums > 0 && !masked && !jagged; /* all tiles cost the same */
-    shape->turns = spec->causal != 0 && pairs % TURNS == 0 ? TURNS : 1;
+    shape->turns = spec->causal != 0 && pairs % TURNS == 0 && !plan_has_all_keys(plan) ? TURNS : 1;
     shape->zeros += GDPA_BWD_COUNTER_BYTES;
     shape->workspace = shape->zeros;
     if (shape->shares) {
@@ -213,10 +213,16 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
                               .heads = args->heads_k,
                               .rows = params->rows_k,
                               .max_seqlen = args->max_seqlen_k,
-                              .tile = plan->block_n};
+                              .tile = plan_tile_keys(plan)};
     const bool wants_dq = params->dq != NULL;
     /* A block that has all keys of its sequence writes dq itself; it must be there without any key, too. */
-    const bool one_tile = spec->deterministic == 0 && longest(&keys) <= plan->block_n;
+    const bool one_tile = spec->deterministic == 0 && longest(&keys) <= keys.tile;
+    FAIL_IF(wants_dq && !one_tile && plan_has_all_keys(plan), GDPA_E_ARGUMENT,
+            "a sequence may have %" PRId64 " keys (%s), and family %s makes dq from all of them at a time, at most %d; "
+            "%s, or leave family auto",
+            longest(&keys), keys.jagged ? keys.max_seqlen > 0 ? "max_seqlen_k" : "total_k, max_seqlen_k is 0" : "seqlen_k",
+            plan_family_name(plan->family), keys.tile,
+            keys.jagged ? "give the true max_seqlen_k" : "take family sm90");
     if (wants_dq && !one_tile) {
         TRY(tiles_count(&queries, 1, &params->query_tiles_per_seq, &params->num_query_tiles));
         if (spec->deterministic == 0) {
@@ -232,6 +238,7 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
     }
     TRY(grid_fill(params->num_tiles, "key", plan->block_n, &shape->main.x, &shape->main.y));
     TRY(grid_fill(params->num_query_tiles, "query", queries.tile, &shape->second.x, &shape->second.y));
+    shape->cluster = plan->cluster > 1 ? (uint32_t)plan->cluster : 1;
     shape->main.block = (uint32_t)plan->threads;
     shape->main.smem = (uint32_t)plan->smem_bytes;
     shape->second.block = (uint32_t)plan->dq_threads;
@@ -257,14 +264,15 @@ gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel
         TRY(grids_fill(normalised, plan, args, &filled));
     }
     filled.sm_margin = (uint32_t)args->sm_margin;
-    if (plan->family == KERNEL_FAMILY_SM90 && filled.main.x > 0) {
+    if (plan_is_hopper(plan) && filled.main.x > 0) {
         filled.persistent = true;
         filled.boxed = true;
-        TRY(backward_boxes_fill(normalised, params, plan->block_m, plan->block_n, filled.boxes));
+        TRY(backward_boxes_fill(normalised, params, plan->block_m, plan->block_n, plan_has_all_keys(plan),
+                                filled.boxes));
     }
     if (plan->dq_rows > 0 && filled.second.x > 0) {
         filled.second_boxed = true;
-        TRY(backward_boxes_fill(normalised, params, plan->dq_rows, plan->dq_keys, filled.second_boxes));
+        TRY(backward_boxes_fill(normalised, params, plan->dq_rows, plan->dq_keys, false, filled.second_boxes));
     }
     *shape = filled;
     return GDPA_OK;
@@ -294,12 +302,15 @@ void backward_boxed_fill(const struct backward_shape *shape, struct gdpa_bwd_sm9
                                            .schedule = shape->schedule};
 }
 
-static void grid_fit(struct backward_grid *grid, uint32_t multiprocessors)
+/* At most a cluster for each tile, and no more of them than there is room for. */
+static void grid_fit(struct backward_grid *grid, uint32_t cluster, uint32_t multiprocessors)
 {
-    if (grid->y > 1 || grid->x > multiprocessors) {
-        grid->x = multiprocessors;
+    const uint32_t clusters = multiprocessors >= cluster ? multiprocessors / cluster : 1;
+    if (grid->y > 1 || grid->x > clusters) {
+        grid->x = clusters;
         grid->y = 1;
     }
+    grid->x *= cluster;
 }
 
 /*
@@ -329,10 +340,10 @@ void backward_shape_fit(struct backward_shape *shape, uint32_t multiprocessors)
 {
     multiprocessors = without_margin(multiprocessors, shape->sm_margin);
     if (shape->persistent) {
-        grid_fit(&shape->main, multiprocessors);
+        grid_fit(&shape->main, shape->cluster, multiprocessors);
     }
     shares_fit(shape);
     if (shape->second_boxed) {
-        grid_fit(&shape->second, multiprocessors);
+        grid_fit(&shape->second, 1, multiprocessors);
     }
 }

@@ -33,6 +33,7 @@ struct backward_shape {
     void *schedule; /* of the arguments, where the main kernel reads one, or NULL */
     size_t schedule_given;
     size_t schedule_bytes; /* that it needs; 0: it reads none */
+    uint32_t cluster;      /* blocks of the main kernel that belong together; its grid counts blocks */
     uint32_t sm_margin;    /* multiprocessors that persistent kernels leave free */
     bool persistent;       /* blocks of the main kernel loop over its tiles */
     bool boxed;            /* the main kernel takes a gdpa_bwd_sm90_main_params, with the maps of the boxes */

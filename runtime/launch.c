@@ -427,8 +427,8 @@ static gdpa_status queue_add_backward(struct queue *queue, const gdpa_kernel *ke
         queue_add(queue, function, &shape->params, config);
         return GDPA_OK;
     }
-    static const char *const names[BACKWARD_BOX_COUNT] = {"q", "k", "v", "dout"};
-    TRY(maps_encode(kernel, boxes, names, BACKWARD_BOX_COUNT, (struct gdpa_tensor_map *)boxed));
+    static const char *const names[BACKWARD_BOX_COUNT] = {"q", "k", "v", "dout", "dq"};
+    TRY(maps_encode(kernel, boxes, names, backward_boxes_count(boxes), (struct gdpa_tensor_map *)boxed));
     backward_boxed_fill(shape, boxed);
     queue_add(queue, function, boxed, config);
     return GDPA_OK;

@@ -399,7 +399,8 @@ gdpa_status unaligned_family_check(const gdpa_spec *spec, const char *tensor)
 {
     const bool named = spec->size >= offsetof(gdpa_spec, family) + sizeof spec->family;
     FAIL_IF(named && (spec->family == GDPA_FAMILY_SM90 || spec->family == GDPA_FAMILY_SHORT ||
-                      spec->family == GDPA_FAMILY_STREAM),
+                      spec->family == GDPA_FAMILY_STREAM || spec->family == GDPA_FAMILY_WHOLE ||
+                      spec->family == GDPA_FAMILY_PAIRS),
             GDPA_E_ARGUMENT,
             "%s is not aligned as family %s, which the spec asks for, needs it: data and strides must be multiples of "
             "16 bytes, strides below 2^40 bytes; align it, or leave family auto, which takes the portable kernel then",

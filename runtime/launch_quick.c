@@ -41,7 +41,7 @@ void launch_quick_make(const gdpa_spec *normalised, const struct kernel_plan *pl
     quick->jagged_q = normalised->layout_q == GDPA_LAYOUT_JAGGED;
     quick->jagged_k = normalised->layout_k == GDPA_LAYOUT_JAGGED;
     quick->causal = normalised->causal != 0;
-    quick->boxed = plan->family == KERNEL_FAMILY_SM90;
+    quick->boxed = plan_is_hopper(plan);
     quick->pairs = plan->family == KERNEL_FAMILY_SHORT;
     quick->stride_limit = quick->boxed ? TENSOR_BOX_STRIDE_LIMIT : INT64_MAX;
     quick->q = tensor_make(normalised->head_dim, normalised->dtype, unaligned);

@@ -81,8 +81,9 @@ gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_p
 }
 
 gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct gdpa_bwd_params *params, int32_t queries,
-                                int32_t keys, struct tensor_box boxes[BACKWARD_BOX_COUNT])
+                                int32_t keys, bool stores, struct tensor_box boxes[BACKWARD_BOX_COUNT])
 {
+    enum { DQ = BACKWARD_BOX_COUNT - 1 };
     const int64_t batch_q = normalised->layout_q == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
     const int64_t batch_k = normalised->layout_k == GDPA_LAYOUT_JAGGED ? 1 : params->batch;
     const struct dimensions of_queries = {params->rows_q, params->heads_q, batch_q};
@@ -98,9 +99,19 @@ gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct gdpa_b
     TRY(box_fill("v", no_keys ? params->q : params->v, normalised->head_dim_v, of_keys, v_steps, &boxes[2]));
     TRY(box_fill("dout", no_queries ? params->k : params->dout, normalised->head_dim_v, of_queries, dout_steps,
                  &boxes[3]));
-    for (int i = 0; i < BACKWARD_BOX_COUNT; i++) {
+    for (int i = 0; i < DQ; i++) {
         boxes[i].rows = (uint32_t)(i == 0 || i == 3 ? queries : keys);
         boxes[i].dtype = normalised->dtype;
     }
+    boxes[DQ] = (struct tensor_box){.rows = GRADIENT_BOX_ROWS, .dtype = normalised->out_dtype};
+    if (stores && params->dq != NULL && normalised->out_dtype != GDPA_DTYPE_FP32) {
+        const struct dimensions dq_steps = {params->dq_stride_row, params->dq_stride_head, params->dq_stride_batch};
+        TRY(box_fill("dq", params->dq, normalised->head_dim, of_queries, dq_steps, &boxes[DQ]));
+    }
     return GDPA_OK;
+}
+
+int backward_boxes_count(const struct tensor_box boxes[BACKWARD_BOX_COUNT])
+{
+    return boxes[BACKWARD_BOX_COUNT - 1].data != NULL ? BACKWARD_BOX_COUNT : BACKWARD_BOX_COUNT - 1;
 }

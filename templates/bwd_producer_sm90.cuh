@@ -12,21 +12,25 @@
 #include "bwd_work_sm90.cuh"
 #include "config_default.cuh"
 #include "gradient.cuh"
+//@if paired
+#include "ptx/cluster.cuh"
+//@endif
 #include "ptx/fence.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 #include "ring.cuh"
 
-/* All chunks of a tile, by one thread. */
+/* Chunks of a tile from column `first_column` on, by one thread. */
 template <int kChunks, int kChunkBytes>
 __device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
-                                int32_t batch)
+                                int32_t batch, int32_t first_column = 0)
 {
     mbarrier_arrive_expect_tx(barrier, kChunks * kChunkBytes);
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
-        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
+        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, first_column + chunk * kChunkColumns,
+                                     row, head, batch);
     }
 }
 
@@ -36,6 +40,15 @@ template <int kRows> __device__ inline bool reaches_beyond(int32_t row, int32_t 
     return others_follow && row > length - kRows;
 }
 
+//@if paired
+/* How many keys a tile of a sequence has, which may begin behind its end. */
+__device__ inline int32_t keys_of_tile(int32_t first_key, int32_t length)
+{
+    const int32_t left = length - first_key;
+    return left < 0 ? 0 : left < kBlockN ? left : kBlockN;
+}
+
+//@endif
 /* Of keys; a tile without any, whose only work is to write zeros to dq, is not copied but zeroed. */
 __device__ inline bool keys_need_repair(const gdpa_bwd_params &params, int32_t first_key, int32_t length)
 {
@@ -50,7 +63,11 @@ __device__ inline bool others_follow_queries(const gdpa_bwd_params &params)
 /* Whether a block has all keys of a sequence and writes its dQ. */
 __device__ inline bool writes_queries(const gdpa_bwd_params &params)
 {
+    //@if whole
+    return params.dq != nullptr;
+    //@else
     return kSumsQueries && params.dq != nullptr && params.dq_sum == nullptr;
+    //@endif
 }
 
 struct Producer {
@@ -60,13 +77,13 @@ struct Producer {
     RingPlace<kQueryStages> query_place;
     RingPlace<kOutputStages> output_place;
 
-    /* By one thread: K or V of the tile, once its readers are done with the one before. */
+    /* By one thread: K or V of the tile that begins at key `row`, once its readers are done with the one before. */
     template <int kChunks>
-    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers) const
+    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers, int32_t row,
+                              int32_t first_column = 0) const
     {
         const uint32_t work = shared.work(tile);
         mbarrier_wait_parity(barriers.empty, tile % 2 ^ 1);
-        const int32_t row = read_word(work + kWorkFirstKey);
         const int32_t length = read_word(work + kWorkLengthK);
         const bool raw = keys_need_repair(params->common, row, length);
         if (length == 0) {
@@ -74,7 +91,7 @@ struct Producer {
             return;
         }
         load_box<kChunks, kKeyChunkBytes>(to, map, raw ? barriers.raw : barriers.full, read_word(work + kWorkRowK) + row,
-                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK), first_column);
     }
 
     /* By one thread: where the dQ of a step goes. */
@@ -85,13 +102,20 @@ struct Producer {
         const int64_t batch = read_word(work + kWorkBatchQ);
         const int64_t row = static_cast<int64_t>(read_word(work + kWorkRowQ)) + query_tile * kBlockM;
         int64_t offset = batch * common.dq_stride_batch + row * common.dq_stride_row + head * common.dq_stride_head;
+        //@if !whole
         if (common.dq_sum != nullptr) {
             const int64_t block = ld_shared_b64(work + kWorkSumBlock) + query_tile * (kBlockM / 16);
             offset = (block * common.heads_q + head) * (16 * kSumColumns);
         }
+        //@endif
         const uint32_t note = shared.note(query_place.uses);
         st_shared_b64(note + kNoteOffset, offset);
         write_word(note + kNoteValidRows, read_word(work + kWorkLengthQ) - query_tile * kBlockM);
+        //@if whole
+        write_word(note + kNoteRow, static_cast<int32_t>(row));
+        write_word(note + kNoteHead, head);
+        write_word(note + kNoteBatch, static_cast<int32_t>(batch));
+        //@endif
     }
 
     /* By one thread: the query tile of a step. */
@@ -127,8 +151,13 @@ struct Producer {
 
     __device__ void load_keys_and_values() const
     {
-        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys());
-        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values());
+        const int32_t row = read_word(shared.work(tile) + kWorkFirstKey);
+        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys(), row);
+        //@if paired
+        load_keys<1>(shared.other_keys(), &params->k_map, shared.of_other_keys(), row ^ kBlockN,
+                     static_cast<int32_t>(cluster_ctarank()) * kChunkColumns);
+        //@endif
+        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values(), row);
     }
 
     /* By one thread. The first queries do not wait for the key tile before: they load while it is stored. */

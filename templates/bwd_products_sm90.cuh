@@ -7,6 +7,9 @@
 #include "bwd_work_sm90.cuh"
 #include "config_default.cuh"
 #include "params.h"
+//@if paired
+#include "ptx/cluster.cuh"
+//@endif
 #include "ptx/ldmatrix.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx/wgmma.cuh"
@@ -43,6 +46,9 @@ struct Values {
 struct Products {
     Shared shared;
     const gdpa_bwd_params *params;
+    //@if whole
+    const gdpa_tensor_map *dq_map;
+    //@endif
     uint32_t number; // of the warpgroup, from 0
 
     __device__ uint32_t lane() const
@@ -121,17 +127,21 @@ struct Products {
         }
     }
 
-    /* This warpgroup's rows or columns of dQ = dS^T K, over the keys of both. */
-    __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores) const
+    /* The columns of K that this warpgroup makes of dQ. */
+    __device__ uint32_t share_of_keys() const
+    {
+        const uint32_t columns = first_share_column();
+        return shared.keys() + columns / kChunkColumns * kKeyChunkBytes + columns % kChunkColumns * 2;
+    }
+
+    /* This warpgroup's rows or columns of dQ = dS^T K, or dQ +=, over the keys of both. */
+    __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores, uint32_t keys, bool accumulate) const
     {
         const uint64_t a = wgmma_descriptor_128b(scores + first_share_row() * (kBlockN * 2), 16, 1024);
-        const uint32_t columns = first_share_column();
-        const uint64_t b = wgmma_descriptor_128b(shared.keys() + columns / kChunkColumns * kKeyChunkBytes +
-                                                     columns % kChunkColumns * 2,
-                                                 kKeyChunkBytes, 1024);
+        const uint64_t b = wgmma_descriptor_128b(keys, kKeyChunkBytes, 1024);
 #pragma unroll
         for (int step = 0; step < kKeySteps; ++step) {
-            wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0);
+            wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0 || accumulate);
         }
     }
 
@@ -143,7 +153,11 @@ struct Products {
 
     __device__ uint32_t first_share_column() const
     {
+        //@if paired
+        return cluster_ctarank() * kShareColumns;
+        //@else
         return kSharesRows ? 0 : number * kShareColumns;
+        //@endif
     }
 
     /* In the query tile, the upper one of the two rows that the thread has of dQ. */

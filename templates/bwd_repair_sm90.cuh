@@ -21,6 +21,9 @@ struct Repairer {
     uint32_t tile = 0;
     uint32_t steps = 0;        // before the tile
     uint32_t key_phase = 0;    // of the barriers `raw`
+    //@if paired
+    uint32_t other_key_phase = 0;
+    //@endif
     uint32_t query_phases = 0; // one bit a slot
     uint32_t output_phases = 0;
 
@@ -57,6 +60,15 @@ struct Repairer {
             repair<kBlockN, kValueChunks>(shared.values(), shared.of_values(), key_phase, valid_keys);
             key_phase ^= 1;
         }
+        //@if paired
+        const int32_t length_k = read_uniform_word(work + kWorkLengthK);
+        const int32_t other_key = first_key ^ kBlockN;
+        if (keys_need_repair(*params, other_key, length_k)) {
+            repair<kBlockN, 1>(shared.other_keys(), shared.of_other_keys(), other_key_phase,
+                               keys_of_tile(other_key, length_k));
+            other_key_phase ^= 1;
+        }
+        //@endif
     }
 
     /* Of each head only the last query tile can reach beyond the sequence. */

@@ -14,6 +14,12 @@
 //@if listed
 #include "bwd_list_sm90.cuh"
 //@endif
+//@if paired
+#include "bwd_pair_sm90.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/cluster_copy.cuh"
+#include "ptx/fence.cuh"
+//@endif
 #include "bwd_producer_sm90.cuh"
 #include "bwd_products_sm90.cuh"
 #include "bwd_work_sm90.cuh"
@@ -47,6 +53,9 @@ struct Scout {
     const gdpa_bwd_params *params;
     const gdpa_bwd_order *order;
     uint32_t found = 0; // messages, counted
+    //@if paired
+    RingPlace<1> claimed;
+    //@endif
 
     /* The query tiles that a key tile has to meet. */
     __device__ QueryTiles find_queries(int32_t first_key, int32_t valid_keys, int32_t length_q, int32_t length_k) const
@@ -71,9 +80,20 @@ struct Scout {
     {
         const gdpa_bwd_params &common = *params;
         const uint32_t work = shared.found();
+        //@if paired
+        // Both blocks meet the same queries in the same order.
+        const int32_t first_of_pair = static_cast<int32_t>(place.first_row);
+        const int32_t pair_left = k.length - first_of_pair;
+        const int32_t valid_of_pair = pair_left < kTileKeys ? pair_left : kTileKeys;
+        const int32_t first_key = first_of_pair + static_cast<int32_t>(cluster_ctarank()) * kBlockN;
+        const int32_t valid_keys = keys_of_tile(first_key, k.length);
+        const QueryTiles queries = find_queries(first_of_pair, valid_of_pair, q.length, k.length);
+        //@else
         const int32_t first_key = static_cast<int32_t>(place.first_row);
         const int32_t keys_left = k.length - first_key;
         const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
+        const QueryTiles queries = find_queries(first_key, valid_keys, q.length, k.length);
+        //@endif
         const int64_t key_row = k.first_row + first_key;
         st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
                                                place.head * common.dk_stride_head);
@@ -84,7 +104,6 @@ struct Scout {
         write_word(work + kWorkValidKeys, valid_keys);
         write_word(work + kWorkLengthQ, q.length);
         write_word(work + kWorkLengthK, k.length);
-        const QueryTiles queries = find_queries(first_key, valid_keys, q.length, k.length);
         write_word(work + kWorkFirstTile, queries.first);
         write_word(work + kWorkEndTile, queries.end);
         write_word(work + kWorkStartTile, queries.start);
@@ -244,27 +263,71 @@ struct Scout {
             const Division of_group = divide(of_pair.quotient, common.tiles_per_seq);
             const Division of_batch = divide(of_group.quotient * order->turns + of_pair.remainder, common.heads_k);
             return {static_cast<int32_t>(of_batch.quotient), of_batch.remainder,
-                    static_cast<int64_t>(of_group.remainder) * kBlockN};
+                    static_cast<int64_t>(of_group.remainder) * kTileKeys};
         }
         //@endif
         return find_key_tile(common, number);
     }
 
+    //@if paired
+    /* The same for both blocks: the first one claims. */
+    __device__ int64_t claim_together()
+    {
+        uint32_t number = 0;
+        if (cluster_ctarank() == 0) {
+            number = static_cast<uint32_t>(claim());
+            mbarrier_wait_parity_cluster(shared.claimed_empty(), claimed.phase() ^ 1);
+            if (lane() == 0) {
+                const uint32_t words[4] = {number, 0, 0, 0};
+                st_shared_v4_b32(shared.claimed(), words);
+                fence_proxy_async_shared();
+                cp_async_bulk_to_cluster(of_other_block(shared.claimed()), shared.claimed(), 16,
+                                         of_other_block(shared.claimed_full()));
+            }
+        } else {
+            if (lane() == 0) {
+                mbarrier_arrive_expect_tx(shared.claimed_full(), 16);
+            }
+            mbarrier_wait_parity(shared.claimed_full(), claimed.phase());
+            number = shfl_sync_idx(ld_shared_b32(shared.claimed()), 0);
+            bar_warp_sync();
+            if (lane() == 0) {
+                mbarrier_arrive_cluster(of_other_block(shared.claimed_empty()));
+            }
+        }
+        bar_warp_sync();
+        ++claimed.uses;
+        return number;
+    }
+
+    //@endif
+
     __device__ void follow_numbers()
     {
+        //@if paired
+        int64_t number = ctaid_x() / kCluster;
+        const uint32_t clusters = nctaid_x() / kCluster;
+        //@else
         int64_t number = ctaid_x();
+        const uint32_t clusters = nctaid_x();
+        //@endif
         while (true) {
             wait_for_question(); // no tile is claimed before it is asked for
-            //@if !deterministic
+            //@if claims_alone
             if (order->counter != nullptr) {
                 number = claim();
+            }
+            //@endif
+            //@if paired
+            if (order->counter != nullptr) {
+                number = claim_together();
             }
             //@endif
             if (number >= order->num_numbers) {
                 break;
             }
             visit(find(number), number);
-            number += nctaid_x();
+            number += clusters;
         }
     }
     //@endif

@@ -13,9 +13,14 @@
  *
  * dQ needs the dS of both consumers; each makes one half of its columns. Two steps behind, it never waits for the other one, and the products of
  * a step always have others beside them while its elements are worked on (docs/kernels.md).
+ *
+ * Paired, two blocks of a cluster take neighbouring tiles of keys, and each makes half of the columns of dQ for both (bwd_pair_sm90.cuh).
  */
 #include "types.cuh"
 
+//@if paired
+#include "bwd_pair_sm90.cuh"
+//@endif
 #include "bwd_producer_sm90.cuh"
 #include "bwd_products_sm90.cuh"
 #include "bwd_repair_sm90.cuh"
@@ -28,6 +33,9 @@
 #include "packed_pair.cuh"
 #include "params.h"
 #include "ptx/barrier.cuh"
+//@if paired
+#include "ptx/cluster.cuh"
+//@endif
 #include "ptx/fence.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/setmaxnreg.cuh"
@@ -43,21 +51,21 @@ struct Consumer : Step {
     /*
      * One step. kBehind: how many steps of the tile lie behind it, 2 standing for more. The first two are instances of their own, since
      * products that are issued or not by a run-time condition would be serialised by the compiler; and so are those with something to hide, whose
-     * code would take registers from the others.
+     * code would take registers from the others. kMakesQueries: whether the warpgroup makes dQ of such steps.
      */
-    template <int kBehind, bool kHides>
+    template <int kBehind, bool kHides, bool kMakesQueries>
     __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
                          uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
                          int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
     {
-        constexpr bool kAddsQueries = kBehind == 2 && kSumsQueries;
+        constexpr bool kAddsQueries = kBehind == 2 && kSumsQueries && kMakesQueries;
         float scores[kScores];
         float query_sums[kQuerySums];
         const RingPlace<kOutputStages> output_place = {now};
         const uint32_t outputs = shared.outputs(output_place.slot());
-        multiply_first<kBehind>(scores, query_sums, key_sums, score_gradients);
+        multiply_first<kBehind, kAddsQueries>(scores, query_sums, key_sums, score_gradients);
         SumTarget target = {};
-        if (kAddsQueries) {
+        if (kAddsQueries && !kWhole) {
             target = find_sums(now - 2);
         }
         uint32_t weights[kQuerySteps][4];
@@ -80,14 +88,14 @@ struct Consumer : Step {
         }
         constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
 #pragma unroll
-        for (int block = 0; kAddsQueries && kEarlyOutputs && block < kShareBlocks; ++block) {
+        for (int block = 0; kAddsQueries && !kWhole && kEarlyOutputs && block < kShareBlocks; ++block) {
             add_columns(query_sums, target, block);
         }
 #pragma unroll
         for (int i = kBefore; i < kQuerySteps - kUnder; ++i) {
             activate(weights[i], slopes[i], scores, i, constants);
             // Reductions between the activations: a burst of them would wait for its way out of the SM.
-            if (kAddsQueries && !kEarlyOutputs && i < kShareBlocks) {
+            if (kAddsQueries && !kWhole && !kEarlyOutputs && i < kShareBlocks) {
                 add_columns(query_sums, target, i);
             }
         }
@@ -139,7 +147,7 @@ struct Consumer : Step {
 
     /* Behind the last step: its dK, and dQ of the last two. */
     __device__ void drain(float (&key_sums)[kKeySums], const uint32_t (&score_gradients)[kQuerySteps][4], int32_t steps,
-                          const PairConstants &constants) const
+                          const PairConstants &constants)
     {
         const RingPlace<kQueryStages> place_before = {now - 1};
         float query_sums[kQuerySums];
@@ -153,21 +161,48 @@ struct Consumer : Step {
             bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
         }
         for (uint32_t step = now - (steps > 1 ? 2 : 1); kSumsQueries && step != now; ++step) {
-            wait_for_scores(step);
-            wgmma_fence();
-            multiply_keys(query_sums, shared.scores(step));
-            wgmma_commit_group();
+            //@if paired
+            if (step % 2 != number) {
+                continue;
+            }
+            //@endif
+            multiply_query_sums(query_sums, step);
             wgmma_wait_group<0>();
             tie(query_sums);
+            //@if paired
+            release_scores(step);
+            //@endif
             if (writes_queries(*params)) {
+                //@if paired
+                wait_for_place(step + kScoreSlots);
+                //@endif
                 write_queries(query_sums, step, constants.slope_epilogue);
             }
+            //@if !whole
             const SumTarget target = find_sums(step);
 #pragma unroll
             for (int block = 0; block < kShareBlocks; ++block) {
                 add_columns(query_sums, target, block);
             }
+            //@endif
         }
+    }
+
+    /* Behind the first two. Paired, each warpgroup makes dQ of every other one. */
+    template <bool kHides>
+    __device__ void later_step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
+                             uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
+                             int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
+    {
+        //@if paired
+        if (now % 2 != number) {
+            step<2, kHides, false>(key_sums, value_sums, score_gradients, values, work, number_in_tile, query_tile,
+                                   constants);
+            return;
+        }
+        //@endif
+        step<2, kHides, true>(key_sums, value_sums, score_gradients, values, work, number_in_tile, query_tile,
+                              constants);
     }
 
     __device__ void key_tile(uint32_t work, const PairConstants &constants)
@@ -178,6 +213,9 @@ struct Consumer : Step {
         uint32_t score_gradients[kQuerySteps][4];
         mbarrier_wait_parity(shared.of_keys().full, tile % 2);
         mbarrier_wait_parity(shared.of_values().full, tile % 2);
+        //@if paired
+        mbarrier_wait_parity(shared.of_other_keys().full, tile % 2);
+        //@endif
         Values values;
         load_values(values);
         if (steps > 0) {
@@ -190,20 +228,20 @@ struct Consumer : Step {
             //@else
             constexpr bool kMayHide = false;
             //@endif
-            step<0, kMayHide>(key_sums, value_sums, score_gradients, values, work, 0, query_tile, constants);
+            step<0, kMayHide, true>(key_sums, value_sums, score_gradients, values, work, 0, query_tile, constants);
             if (steps > 1) {
                 query_tile = tiles.next(query_tile);
-                step<1, kMayHide>(key_sums, value_sums, score_gradients, values, work, 1, query_tile, constants);
+                step<1, kMayHide, true>(key_sums, value_sums, score_gradients, values, work, 1, query_tile, constants);
             }
             for (int32_t i = 2; i < steps; ++i) {
                 query_tile = tiles.next(query_tile);
                 //@if masked
                 if (query_tile < plain_first || query_tile >= plain_end) {
-                    step<2, true>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
+                    later_step<true>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
                     continue;
                 }
                 //@endif
-                step<2, false>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
+                later_step<false>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
             }
             drain(key_sums, score_gradients, steps, constants);
         } else {
@@ -213,6 +251,10 @@ struct Consumer : Step {
             bar_sync(own_barrier(), kWarpgroupThreads);
         }
         release_tile(shared.of_keys().empty);
+        //@if paired
+        release_tile(shared.of_other_keys().empty);
+        wait_for_place(now + (now + number) % kScoreSlots); // gradients are staged there
+        //@endif
         store(key_sums, value_sums, work, constants);
     }
 
@@ -239,7 +281,18 @@ struct Consumer : Step {
     }
 };
 
+//@if paired
+/* All threads of the cluster: barriers are there from now on, or nobody will use them any more. */
+__device__ inline void sync_cluster()
+{
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+}
+
+extern "C" __global__ __cluster_dims__(kCluster, 1, 1)
+//@else
 extern "C" __global__
+//@endif
 __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -250,7 +303,11 @@ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(const __grid_constant__ gd
         prefetch_tensormap(&params.tiles.v_map);
         prefetch_tensormap(&params.tiles.dout_map);
     }
+    //@if paired
+    sync_cluster();
+    //@else
     bar_sync_0();
+    //@endif
     const uint32_t warpgroup = shfl_sync_idx(tid_x() / kWarpgroupThreads, 0);
     if (warpgroup == 0) {
         setmaxnreg_dec<kProducerRegisters>();
@@ -264,14 +321,26 @@ __launch_bounds__(kThreads, 1) void gdpa_kernel_entry(const __grid_constant__ gd
             Scout scout = {shared, &params.tiles.common, &params.order};
             scout.run();
         }
+        //@if paired
+        else {
+            Exchanger exchanger = {shared, &params.tiles.common};
+            exchanger.run();
+        }
+        //@endif
     } else {
         setmaxnreg_inc<kConsumerRegisters>();
         Consumer consumer;
         consumer.shared = shared;
         consumer.params = &params.tiles.common;
         consumer.number = warpgroup - 1;
+        //@if whole
+        consumer.dq_map = &params.tiles.dq_map;
+        //@endif
         consumer.run();
     }
+    //@if paired
+    sync_cluster();
+    //@endif
 }
 
 //@if deterministic

@@ -6,6 +6,9 @@
 #define GDPA_BWD_STEP_SM90_CUH
 
 #include "bwd_mask_sm90.cuh"
+//@if paired
+#include "bwd_pair_sm90.cuh"
+//@endif
 #include "bwd_products_sm90.cuh"
 #include "bwd_store_sm90.cuh"
 #include "bwd_work_sm90.cuh"
@@ -65,14 +68,53 @@ struct Step : Mask {
         }
     }
 
+    //@if paired
+    /* dS of both warpgroups of both blocks in a step. */
+    __device__ void wait_for_scores(uint32_t step) const
+    {
+        const RingPlace<kScoreSlots> place = {step};
+        mbarrier_wait_parity(shared.scores_full(place.slot()), place.phase());
+        mbarrier_wait_parity(shared.received_full(place.slot()), place.phase());
+    }
+
+    /* Until the memory of dS of a step may be written to. */
+    __device__ void wait_for_place(uint32_t step) const
+    {
+        const RingPlace<kScoreSlots> place = {step};
+        mbarrier_wait_parity_cluster(shared.scores_empty(place.slot()), place.phase() ^ 1);
+    }
+
+    /* dQ of the step has been made. */
+    __device__ void release_scores(uint32_t step) const
+    {
+        if (tid_x() % kWarpgroupThreads == 0) {
+            mbarrier_arrive(shared.scores_empty(step));
+            mbarrier_arrive_cluster(of_other_block(shared.target_empty(step)));
+        }
+    }
+
+    //@else
     /* dS of both warpgroups in a step: this one's threads meet here, long after they wrote it. */
     __device__ void wait_for_scores(uint32_t step) const
     {
         bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
     }
 
+    //@endif
+    /* Asks for dQ of a step. */
+    __device__ void multiply_query_sums(float (&query_sums)[kQuerySums], uint32_t step) const
+    {
+        wait_for_scores(step);
+        wgmma_fence();
+        multiply_keys(query_sums, shared.scores(step), share_of_keys(), false);
+        //@if paired
+        multiply_keys(query_sums, shared.received_scores(step), shared.other_keys(), true);
+        //@endif
+        wgmma_commit_group();
+    }
+
     /* Asks for S, dQ of two steps before and dK of the one before, a group each. */
-    template <int kBehind>
+    template <int kBehind, bool kAddsQueries>
     __device__ void multiply_first(float (&scores)[kScores], float (&query_sums)[kQuerySums],
                                    float (&key_sums)[kKeySums], const uint32_t (&score_gradients)[kQuerySteps][4]) const
     {
@@ -82,11 +124,8 @@ struct Step : Mask {
         wgmma_fence();
         multiply_scores(scores, shared.queries(place.slot()));
         wgmma_commit_group();
-        if (kBehind == 2 && kSumsQueries) {
-            wait_for_scores(now - 2);
-            wgmma_fence();
-            multiply_keys(query_sums, shared.scores(now - 2));
-            wgmma_commit_group();
+        if (kAddsQueries) {
+            multiply_query_sums(query_sums, now - 2);
         }
         if (kBehind > 0) {
             add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
@@ -95,13 +134,19 @@ struct Step : Mask {
     }
 
     /* dQ of two steps before has been made. */
-    __device__ void receive_queries(float (&query_sums)[kQuerySums], const PairConstants &constants) const
+    __device__ void receive_queries(float (&query_sums)[kQuerySums], const PairConstants &constants)
     {
         tie(query_sums);
         if (kScoreSlots == 3) {
             bar_arrive(read_barrier(number, now), kConsumers * kWarpgroupThreads);
         }
+        //@if paired
+        release_scores(now - 2);
+        //@endif
         if (writes_queries(*params)) {
+            //@if paired
+            wait_for_place(now); // where gradients are staged
+            //@endif
             write_queries(query_sums, now - 2, constants.slope_epilogue);
         }
     }
@@ -113,9 +158,22 @@ struct Step : Mask {
         if (kScoreSlots == 3 && kBehind == 2 && number_in_tile > 2) { // the slot was that of the step three before
             bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
         }
+        //@if paired
+        wait_for_place(now);
+        //@if stores_dq
+        wait_for_stores(); // of dQ, which was staged there
+        //@endif
+        //@endif
         stage_scores(score_gradients, shared.scores(now));
         fence_proxy_async_shared();
+        //@if paired
+        bar_warp_sync();
+        if (lane() == 0) {
+            mbarrier_arrive(shared.scores_full(now));
+        }
+        //@else
         bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
+        //@endif
     }
 };
 

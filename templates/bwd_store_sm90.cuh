@@ -14,6 +14,12 @@
 #include "ptx/shared_memory.cuh"
 #include "ptx/stmatrix.cuh"
 #include "ptx/warp.cuh"
+//@if stores_dq
+#include "ptx/bulk_copy.cuh"
+#include "ptx/bulk_group.cuh"
+#include "ptx/fence.cuh"
+#include "ptx/tma_store.cuh"
+//@endif
 //@if !deterministic
 #include "ptx/atomic.cuh"
 #include "ptx/fresh_registers.cuh"
@@ -77,18 +83,54 @@ struct Store : Products {
         }
     }
 
+    //@if stores_dq
+    /* Until the copy engine has read what the warp has staged of dQ. */
+    __device__ void wait_for_stores() const
+    {
+        cp_async_bulk_wait_group_read<0>();
+        bar_warp_sync();
+    }
+
+    /* By the copy engine: rows of a sequence's end one by one, since a box knows nothing of the rows behind them. */
+    __device__ void store_rows(uint32_t note, int32_t first_row, int32_t valid_rows, int32_t columns) const
+    {
+        const int32_t row = first_row + static_cast<int32_t>(lane());
+        const bool boxed = valid_rows >= 16;
+        if (boxed && lane() == 0) {
+            cp_async_bulk_tensor_4d_store(dq_map, staging_address(0, 0, true), static_cast<int32_t>(first_share_column()),
+                                          read_word(note + kNoteRow) + row, read_word(note + kNoteHead),
+                                          read_word(note + kNoteBatch));
+        }
+        if (!boxed && static_cast<int32_t>(lane()) < valid_rows) {
+            cp_async_bulk_store(static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
+                                    row * params->dq_stride_row + first_share_column(),
+                                staging_address(lane(), 0, false), static_cast<uint32_t>(columns) * 2);
+        }
+        cp_async_bulk_commit_group();
+    }
+
+    //@endif
     /* All keys of the sequence are in this tile: dQ is complete. */
     __device__ void write_queries(const float (&sums)[kQuerySums], uint32_t step, float factor) const
     {
         const uint32_t note = shared.note(step);
         const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
-        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
-                                 first_row * params->dq_stride_row + first_share_column();
         // Not one more: those behind are the other warpgroup's.
         const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
         const int32_t columns = left < kShareColumns ? left : kShareColumns;
+        //@if stores_dq
+        const int32_t valid_rows = read_uniform_word(note + kNoteValidRows) - first_row;
+        wait_for_stores();
+        stage(sums, 0, factor, valid_rows >= 16);
+        fence_proxy_async_shared();
+        bar_warp_sync();
+        store_rows(note, first_row, valid_rows, columns);
+        //@else
+        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
+                                 first_row * params->dq_stride_row + first_share_column();
         store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns,
                       factor);
+        //@endif
     }
 
     /*
@@ -112,7 +154,7 @@ struct Store : Products {
             }
         }
         //@else
-        stage(sums, first_sum, factor);
+        stage(sums, first_sum, factor, true);
         bar_warp_sync();
 #pragma unroll
         for (int i = 0; i < 4; ++i) { // 4 rows of 8 units of 16 bytes
@@ -120,7 +162,7 @@ struct Store : Products {
             const uint32_t unit = lane() % 8;
             if (static_cast<int32_t>(row) < valid_rows && static_cast<int32_t>(unit) * 8 < columns) {
                 uint32_t words[4];
-                ld_shared_v4_b32(words, staging_address(row, unit));
+                ld_shared_v4_b32(words, staging_address(row, unit, true));
                 st_global_v4_b32(target + row * row_stride + unit * 8, words);
             }
         }
@@ -129,14 +171,15 @@ struct Store : Products {
     }
 
     //@if !out_fp32
-    /* Of the warp's own rows. */
-    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
+    /* Of the warp's own rows: with the swizzle of the copy engine, which spares bank conflicts, or a row as it is. */
+    __device__ uint32_t staging_address(uint32_t row, uint32_t unit, bool swizzled) const
     {
         const uint32_t rows = tid_x() % kWarpgroupThreads / 32 * 16;
-        return shared.staging(number) + (rows + row) * 128 + ((unit ^ row % 8) << 4);
+        return shared.staging(number) + (rows + row) * 128 + ((unit ^ (swizzled ? row % 8 : 0)) << 4);
     }
 
-    template <int kSums> __device__ void stage(const float (&sums)[kSums], int first_sum, float factor) const
+    template <int kSums>
+    __device__ void stage(const float (&sums)[kSums], int first_sum, float factor, bool swizzled) const
     {
 #pragma unroll
         for (int n = 0; n < kChunkColumns / 16; ++n) { // 16 columns
@@ -148,7 +191,7 @@ struct Store : Products {
                     packed[i] = pack_output(scale_output(sums[sum], factor), scale_output(sums[sum + 1], factor));
                 }
             }
-            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
+            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16, swizzled), packed[0], packed[1], packed[2], packed[3]);
         }
     }
     //@endif
@@ -247,6 +290,9 @@ struct Store : Products {
         Gradient *const dk = static_cast<Gradient *>(params->dk) + ld_shared_b64(work + kWorkOffsetK);
         Gradient *const dv = static_cast<Gradient *>(params->dv) + ld_shared_b64(work + kWorkOffsetV);
         mbarrier_arrive(shared.of_values().empty); // V and the message have been read
+        //@if stores_dq
+        wait_for_stores();
+        //@endif
         //@if !deterministic
         if (tile.pieces > 1 && !collect(key_sums, value_sums, tile)) {
             return;

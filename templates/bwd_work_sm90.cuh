@@ -6,6 +6,7 @@
  *     dO       kOutputStages x [kBlockM x head dim v]
  *     dS       kScoreStages x [kBlockN keys x kBlockM queries]
  *     64 x 64 of a gradient for each consumer, on their way to global memory
+ *     (paired: of K of the other block a chunk, two tiles of dS, where gradients are staged, too, and two of that of the other block)
  *     messages, notes on the steps, and barriers
  *
  * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
@@ -31,12 +32,27 @@ constexpr bool kSumsQueries = true;
 //@endif
 constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
 constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
+//@if whole
+constexpr bool kWhole = true; // dQ is complete, and written instead of added up
+//@else
+constexpr bool kWhole = false;
+//@endif
+//@if paired
+constexpr bool kPaired = true;
+//@else
+constexpr bool kPaired = false;
+//@endif
 constexpr int kOutputStages = 2; // dO is read within one step
 // The two warpgroups share dQ by its rows where a step has 128 of them, else by its columns.
 constexpr bool kSharesRows = kBlockM == 128;
 // dQ of a step follows two steps behind, and the other warpgroup may be one step behind that; with three slots it is waited for.
+//@if paired
+constexpr int kScoreSlots = 2; // of the own ones and of those of the other block
+constexpr int kScoreStages = 2 * kScoreSlots;
+//@else
 constexpr int kScoreSlots = kSharesRows ? 3 : 4;
 constexpr int kScoreStages = kSumsQueries ? kScoreSlots : 0;
+//@endif
 constexpr int kKeyChunkBytes = kBlockN * 128;
 constexpr int kQueryChunkBytes = kBlockM * 128;
 constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
@@ -75,26 +91,41 @@ constexpr int kWorkBytes = 96;
 /* The note on a step, written before its queries arrive, and read until its dQ is done. */
 constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
 constexpr int kNoteValidRows = 8; // of the query tile
+//@if whole
+constexpr int kNoteRow = 12; // coordinates in the tensor map of dq
+constexpr int kNoteHead = 16;
+constexpr int kNoteBatch = 20;
+constexpr int kNoteBytes = 32;
+//@else
 constexpr int kNoteBytes = 16;
+//@endif
 constexpr int kNotes = 8; // queries are kQueryStages steps ahead of those that are done with, and dQ lags behind by two
 
 constexpr int kKeyPlace = 0;
-constexpr int kValuePlace = kKeyPlace + kKeyBytes;
+constexpr int kOtherKeyPlace = kKeyPlace + kKeyBytes;
+constexpr int kValuePlace = kOtherKeyPlace + (kPaired ? kKeyChunkBytes : 0);
 constexpr int kQueryPlace = kValuePlace + kValueBytes;
 constexpr int kOutputPlace = kQueryPlace + kQueryStages * kQueryBytes;
 constexpr int kScorePlace = kOutputPlace + kOutputStages * kOutputBytes;
 constexpr int kStagingPlace = kScorePlace + kScoreStages * kScoreBytes;
-//@if out_fp32
-constexpr int kStagingBytes = 0;
-//@else
 constexpr int kStagingBytes = 64 * 128;
+//@if out_fp32
+constexpr int kStagings = 0;
+//@else
+constexpr int kStagings = kPaired ? 0 : kConsumers;
 //@endif
-constexpr int kWorkPlace = kStagingPlace + kConsumers * kStagingBytes;
+constexpr int kWorkPlace = kStagingPlace + kStagings * kStagingBytes;
 constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
 constexpr int kFoundPlace = kNotePlace + kNotes * kNoteBytes;
+//@if paired
+constexpr int kClaimPlace = kFoundPlace + kWorkBytes; // of 16 bytes: the number that the first block has claimed
+constexpr int kBarrierPlace = kClaimPlace + 16;
+//@else
 constexpr int kBarrierPlace = kFoundPlace + kWorkBytes;
+//@endif
 constexpr int kTileBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
-constexpr int kBarriers = kTileBarriers + 2;
+constexpr int kPairBarriers = kPaired ? 3 + 4 * 2 + 2 : 0; // the keys of the other block, and what is sent
+constexpr int kBarriers = kTileBarriers + 2 + kPairBarriers;
 static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
 static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
 
@@ -149,10 +180,27 @@ struct Shared {
     {
         return base + kScorePlace + step % kScoreSlots * kScoreBytes;
     }
+    //@if paired
+    /* The columns of K of the other block that this one makes of dQ. */
+    __device__ uint32_t other_keys() const
+    {
+        return base + kOtherKeyPlace;
+    }
+    __device__ uint32_t received_scores(uint32_t step) const
+    {
+        return scores(step) + kScoreSlots * kScoreBytes;
+    }
+    /* The warpgroup's own keys in the dS whose dQ it makes itself: when it has done so, and the other block has them, nobody else needs them. */
+    __device__ uint32_t staging(uint32_t consumer) const
+    {
+        return scores(consumer) + consumer * kStagingBytes;
+    }
+    //@else
     __device__ uint32_t staging(uint32_t consumer) const
     {
         return base + kStagingPlace + consumer * kStagingBytes;
     }
+    //@endif
     __device__ uint32_t work(uint32_t tile) const
     {
         return base + kWorkPlace + tile % 2 * kWorkBytes;
@@ -199,6 +247,45 @@ struct Shared {
         constexpr uint32_t first = 8 + 3 * kQueryStages;
         return {barrier(first + 3 * slot), barrier(first + 1 + 3 * slot), barrier(first + 2 + 3 * slot)};
     }
+    //@if paired
+    TileBarriers __device__ of_other_keys() const
+    {
+        return {barrier(kTileBarriers + 2), barrier(kTileBarriers + 3), barrier(kTileBarriers + 4)};
+    }
+    __device__ uint32_t claimed() const
+    {
+        return base + kClaimPlace;
+    }
+    /* In the second block: the number is there; in the first one: the second one has it. */
+    __device__ uint32_t claimed_full() const
+    {
+        return barrier(kTileBarriers + 13);
+    }
+    __device__ uint32_t claimed_empty() const
+    {
+        return barrier(kTileBarriers + 14);
+    }
+    /* All warps have left their dS. */
+    __device__ uint32_t scores_full(uint32_t step) const
+    {
+        return barrier(kTileBarriers + 5 + step % kScoreSlots);
+    }
+    /* Its dQ has been made here, and the other block has it. */
+    __device__ uint32_t scores_empty(uint32_t step) const
+    {
+        return barrier(kTileBarriers + 7 + step % kScoreSlots);
+    }
+    /* dS of the other block has arrived. */
+    __device__ uint32_t received_full(uint32_t step) const
+    {
+        return barrier(kTileBarriers + 9 + step % kScoreSlots);
+    }
+    /* The other block has made dQ of what was sent to it. */
+    __device__ uint32_t target_empty(uint32_t step) const
+    {
+        return barrier(kTileBarriers + 11 + step % kScoreSlots);
+    }
+    //@endif
 };
 
 __device__ inline void init_tile_barriers(const TileBarriers &barriers, uint32_t readers)
@@ -215,13 +302,24 @@ __device__ inline void init_barriers(const Shared &shared)
     mbarrier_init(shared.work_full(1), 1);
     init_tile_barriers(shared.of_keys(), kConsumers); // one thread a warpgroup: products end for all of it
     // The last one that a tile of keys is done with, its message included: every reader of both, repairs included.
-    init_tile_barriers(shared.of_values(), kConsumers * kWarpgroupThreads + 32);
+    init_tile_barriers(shared.of_values(), kConsumers * kWarpgroupThreads + (kPaired ? 64 : 32));
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         init_tile_barriers(shared.of_queries(slot), kConsumers);
     }
     for (uint32_t slot = 0; slot < kOutputStages; ++slot) {
         init_tile_barriers(shared.of_outputs(slot), kConsumers);
     }
+    //@if paired
+    init_tile_barriers(shared.of_other_keys(), kConsumers);
+    for (uint32_t slot = 0; slot < kScoreSlots; ++slot) {
+        mbarrier_init(shared.scores_full(slot), kConsumers * 4); // a thread a warp
+        mbarrier_init(shared.scores_empty(slot), 2);
+        mbarrier_init(shared.received_full(slot), 1);
+        mbarrier_init(shared.target_empty(slot), 1);
+    }
+    mbarrier_init(shared.claimed_full(), 1);
+    mbarrier_init(shared.claimed_empty(), 1);
+    //@endif
     mbarrier_init(shared.found_full(), 1);
     mbarrier_init(shared.found_empty(), 1);
     fence_mbarrier_init();

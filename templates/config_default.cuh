@@ -14,6 +14,7 @@ constexpr int kBlockM = 128;            // query rows a block
 constexpr int kBlockN = 32;             // keys a tile
 constexpr int kSliceN = 32;             // keys that are activated and multiplied at a time
 constexpr int kWarps = 4;               // warps a block
+constexpr int kCluster = 2;             // blocks that share a piece of the keys
 constexpr int kThreads = 128;           // threads a block
 constexpr int kStages = 2;              // key and value tiles in shared memory at a time
 constexpr int kQueryStages = 1;         // query tiles in shared memory at a time

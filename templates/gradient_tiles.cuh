@@ -24,6 +24,13 @@ struct GradientTile {
     int64_t first_row; // of the tile, in its sequence; may lie beyond its end
 };
 
+//@if paired
+/* Keys of what is dealt out: the tiles of all blocks of a cluster. */
+constexpr int kTileKeys = kCluster * kBlockN;
+//@else
+constexpr int kTileKeys = kBlockN;
+//@endif
+
 /* What tiles of one kind are counted over. */
 struct TileCounts {
     const int32_t *cu_seqlens;
@@ -102,7 +109,7 @@ __device__ inline int64_t block_number()
 /* The key tile of a block of the main kernel. */
 __device__ inline GradientTile find_key_tile(const gdpa_bwd_params &params, int64_t tile)
 {
-    return find_tile<kBlockN>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
+    return find_tile<kTileKeys>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
 }
 
 /* The query tile of a block of the second kernel. */

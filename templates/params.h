@@ -123,6 +123,7 @@ struct gdpa_bwd_sm90_params {
     struct gdpa_tensor_map k_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map dout_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map dq_map;   /* box 64 x 16; only where a block or cluster has all keys, and dq is not fp32 */
     struct gdpa_bwd_params common;
 };
 //@endif

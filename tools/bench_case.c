@@ -42,7 +42,9 @@ enum fixed_word {
     WORD_PORTABLE,
     WORD_SM90,
     WORD_SHORT,
-    WORD_STREAM, /* families in the order of their numbers */
+    WORD_STREAM,
+    WORD_WHOLE,
+    WORD_PAIRS, /* families in the order of their numbers */
     WORD_STATIC,
     WORD_ZIGZAG,
     WORD_DYNAMIC,
@@ -59,8 +61,8 @@ static const char *const fixed_words[WORD_COUNT] = {
     [WORD_TOP_LEFT] = "top_left", [WORD_KVJAGGED] = "kvjagged", [WORD_DET] = "det",
     [WORD_OUT_BF16] = "outbf16",  [WORD_OUT_FP16] = "outfp16",  [WORD_OUT_FP32] = "outfp32",
     [WORD_PORTABLE] = "portable", [WORD_SM90] = "sm90",         [WORD_SHORT] = "short",
-    [WORD_STREAM] = "stream",     [WORD_STATIC] = "static",     [WORD_ZIGZAG] = "zigzag",
-    [WORD_DYNAMIC] = "dynamic",
+    [WORD_STREAM] = "stream",     [WORD_WHOLE] = "whole",       [WORD_PAIRS] = "pairs",
+    [WORD_STATIC] = "static",     [WORD_ZIGZAG] = "zigzag",     [WORD_DYNAMIC] = "dynamic",
 };
 
 static bool take_fixed_word(struct bench_case *parsed, const char *word)
@@ -104,6 +106,8 @@ static bool take_fixed_word(struct bench_case *parsed, const char *word)
     case WORD_SM90:
     case WORD_SHORT:
     case WORD_STREAM:
+    case WORD_WHOLE:
+    case WORD_PAIRS:
         spec->family = GDPA_FAMILY_PORTABLE + (found - WORD_PORTABLE);
         return true;
     case WORD_STATIC:

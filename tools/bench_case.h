@@ -8,7 +8,7 @@
  *     fwd bwd | dense jagged qjagged kjagged (that side only) | d<head_dim>[x<head_dim_v>] | q<rows> | k<rows> | h<heads_q>[x<heads_k>] | b<batch> |
  *     bf16 fp16 (default bf16) | <activation> | causal | w<left>,<right> (-1: unbounded) | top_left |
  *     fill<mean length over the maximum> | kvjagged (keys as long as the queries; else all k rows) | out<type> | portable sm90 short
- *     stream (family; default auto) |
+ *     stream whole pairs (family; default auto) |
  *     others<rows> (all sequences but the middle one have so many) | static zigzag dynamic (schedule; default auto) | det
  *
  * Jagged lengths: fill 1 all at the maximum, 0.5 uniform on [1, maximum]; always the same ones for a seed.

@@ -68,8 +68,9 @@ class Problem
     std::string launch_forward(bool *launched);
     std::string launch_backward(bool *launched);
     std::string launch_gradients(const std::string &name, void (*entry)(void **), backward_shape &shape,
-                                 const backward_grid &grid, const tensor_box *boxes);
-    std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid);
+                                 const backward_grid &grid, const tensor_box *boxes, int32_t cluster);
+    std::string launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid,
+                           int32_t cluster = 1);
     bool compute_reference(std::vector<double> (&results)[4][3]) const;
     void compare_row(compare *state, const Output &output, const std::vector<double> (&results)[4][3], size_t number,
                      compare_place place, int64_t global, int64_t start) const;

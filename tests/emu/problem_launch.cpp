@@ -38,8 +38,9 @@ static std::string encode_maps(const tensor_box *boxes, int count, gdpa_tensor_m
     return "";
 }
 
-/* "", or what went wrong. */
-std::string Problem::launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid)
+/* "", or what went wrong. cluster: blocks that are launched together. */
+std::string Problem::launch_one(const char *name, void (*entry)(void **), void *parameters, const backward_grid &grid,
+                                int32_t cluster)
 {
     void *all[] = {parameters};
     Launch what;
@@ -49,6 +50,7 @@ std::string Problem::launch_one(const char *name, void (*entry)(void **), void *
     what.grid = grid.x;
     what.grid_y = grid.y;
     what.block = grid.block;
+    what.cluster = static_cast<uint32_t>(cluster);
     what.shared_bytes = grid.smem;
     what.resident = shape_.resident;
     what.completion = shape_.completion;
@@ -234,16 +236,17 @@ std::string Problem::launch_forward(bool *launched)
 
 /* A kernel of a backward; boxes: those of its tensor maps, or null. */
 std::string Problem::launch_gradients(const std::string &name, void (*entry)(void **), backward_shape &shape,
-                                      const backward_grid &grid, const tensor_box *boxes)
+                                      const backward_grid &grid, const tensor_box *boxes, int32_t cluster)
 {
     if (boxes == nullptr || grid.x == 0) {
-        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &shape.params, grid);
+        return grid.x == 0 ? "" : launch_one(name.c_str(), entry, &shape.params, grid, cluster);
     }
     gdpa_bwd_sm90_main_params boxed;
-    gdpa_tensor_map *const maps[] = {&boxed.tiles.q_map, &boxed.tiles.k_map, &boxed.tiles.v_map, &boxed.tiles.dout_map};
-    const std::string wrong = encode_maps(boxes, BACKWARD_BOX_COUNT, maps);
+    gdpa_tensor_map *const maps[] = {&boxed.tiles.q_map, &boxed.tiles.k_map, &boxed.tiles.v_map, &boxed.tiles.dout_map,
+                                     &boxed.tiles.dq_map};
+    const std::string wrong = encode_maps(boxes, backward_boxes_count(boxes), maps);
     backward_boxed_fill(&shape, &boxed);
-    return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid) : wrong;
+    return wrong.empty() ? launch_one(name.c_str(), entry, &boxed, grid, cluster) : wrong;
 }
 
 /* As runtime/launch.c does: zeros into the workspace, the main kernel, the second one. */
@@ -267,10 +270,11 @@ std::string Problem::launch_backward(bool *launched)
     backward_shape_fit(&shape, shape_.blocks);
     const Kernel &kernel = program_.kernel;
     const std::string wrong =
-        launch_gradients(kernel.name, kernel.entry, shape, shape.main, shape.boxed ? shape.boxes : nullptr);
+        launch_gradients(kernel.name, kernel.entry, shape, shape.main, shape.boxed ? shape.boxes : nullptr,
+                         program_.plan.cluster > 1 ? program_.plan.cluster : 1);
     return !wrong.empty() ? wrong
                           : launch_gradients(kernel.name + SECOND_ENTRY_SUFFIX, kernel.second, shape, shape.second,
-                                             shape.second_boxed ? shape.second_boxes : nullptr);
+                                             shape.second_boxed ? shape.second_boxes : nullptr, 1);
 }
 
 } // namespace emu
