@@ -107,6 +107,12 @@ struct Consumer : Step {
         if (!kSumsQueries) {
             mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
         }
+        if (kReleasesEarly && kBehind > 0) {
+            wgmma_wait_group<0>();
+            tie(key_sums);
+            const RingPlace<kQueryStages> place_before = {now - 1};
+            release_tile(shared.of_queries(place_before.slot()).empty);
+        }
         float gradients[kScores];
         wgmma_fence();
         multiply_outputs(gradients, values, outputs);
@@ -125,7 +131,7 @@ struct Consumer : Step {
         wgmma_commit_group();
         wgmma_wait_group<1>();
         tie(gradients);
-        if (kBehind > 0) {
+        if (!kReleasesEarly && kBehind > 0) {
             tie(key_sums);
             const RingPlace<kQueryStages> place_before = {now - 1};
             release_tile(shared.of_queries(place_before.slot()).empty);

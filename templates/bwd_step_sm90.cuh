@@ -24,6 +24,9 @@
 constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
 constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
 
+/* Without reductions dear activations are no shorter than dK: its queries, which come from memory, are given back before dP. */
+constexpr bool kReleasesEarly = kWhole && !kEarlyOutputs;
+
 struct Step : Mask {
     uint32_t now = 0; // the step, counted over all tiles
 
