@@ -56,6 +56,7 @@ struct Consumer {
     uint32_t number; // of the warpgroup, from 0
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // keys and values run side by side
+    bool releases; // whether this thread gives key tiles back, for its warpgroup
     //@if q_in_registers
     uint32_t queries[kDepthSteps][4]; // fragments of this warpgroup's rows
     //@endif
@@ -81,7 +82,7 @@ struct Consumer {
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
-        if (tid_x() % kWarpgroupThreads == 0) {
+        if (releases) {
             mbarrier_arrive(empty_barrier);
         }
     }
@@ -351,6 +352,11 @@ struct Consumer {
                 output[i] = 0.0f;
             }
             int32_t tile = read_uniform_word(work + kWorkFirstTile);
+            releases = tid_x() % kWarpgroupThreads == 0;
+            //@if shared_out
+            const bool keeps = read_uniform_word(work + kWorkKeeps) != 0;
+            releases = releases && !keeps;
+            //@endif
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
                 for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
@@ -362,6 +368,11 @@ struct Consumer {
                 other_tile(output, work, tile, constants);
                 ++tile;
             }
+            //@if shared_out
+            if (keeps) {
+                tile_place.uses -= read_uniform_word(work + kWorkEndTile);
+            }
+            //@endif
             const Epilogue epilogue = {shared, params, part(), query_place.slot()};
             epilogue.store(output, work, constants.epilogue);
             ++query_place.uses;

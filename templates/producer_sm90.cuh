@@ -97,7 +97,13 @@ struct Producer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            //@if shared_out
+            if (read_uniform_word(work + kWorkKept) == 0) {
+                load_tiles(work);
+            }
+            //@else
             load_tiles(work);
+            //@endif
             mbarrier_arrive(shared.queries_empty(query_place.slot()));
             ++query_place.uses;
         }
@@ -153,7 +159,13 @@ struct Repairer {
             if (read_uniform_word(work + kWorkValidRows) == 0) {
                 return;
             }
+            //@if shared_out
+            if (read_uniform_word(work + kWorkKept) == 0) {
+                repair(work);
+            }
+            //@else
             repair(work);
+            //@endif
             mbarrier_arrive(shared.queries_empty(query_place.slot()));
             ++query_place.uses;
         }

@@ -116,8 +116,12 @@ struct Scout {
     }
     //@endif
 
-    /* Writes the message of a tile, once a query slot is empty, and asks for the queries. */
-    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k)
+    /*
+     * Writes the message of a tile, once a query slot is empty, and asks for the queries. kept, keeps: whether the message before, and the
+     * next one, are of the same keys, all of which stay where they are.
+     */
+    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k, bool kept = false,
+                         bool keeps = false)
     {
         const gdpa_fwd_params &common = params->common;
         const int32_t first_row = static_cast<int32_t>(place.first_row);
@@ -145,6 +149,10 @@ struct Scout {
             write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
             write_word(work + kWorkBatchQ, common.cu_seqlens_q != nullptr ? 0 : place.batch);
             write_word(work + kWorkBatchK, common.cu_seqlens_k != nullptr ? 0 : place.batch);
+            //@if shared_out
+            write_word(work + kWorkKept, kept);
+            write_word(work + kWorkKeeps, keeps);
+            //@endif
         }
         announce_and_load();
     }
@@ -198,9 +206,13 @@ struct Scout {
             const SequencePair pair = find_sequences(common, share.batch);
             const TileCosts costs = tile_costs(pair.q.length, pair.k.length);
             for (int32_t head = share.head; head < common.heads_q; ++head) {
+                bool kept = false;
                 for (int32_t tile = share.tile; tile < costs.tiles && share.place < share.end; ++tile) {
-                    send({share.batch, head, static_cast<int64_t>(tile) * kBlockM}, pair.q, pair.k);
                     share.place += costs.cost;
+                    const bool keeps =
+                        pair.k.length <= kStages * kBlockN && tile + 1 < costs.tiles && share.place < share.end;
+                    send({share.batch, head, static_cast<int64_t>(tile) * kBlockM}, pair.q, pair.k, kept, keeps);
+                    kept = keeps;
                 }
                 share.tile = 0;
             }

@@ -27,12 +27,17 @@ constexpr int32_t kMostSharedHeads = 1 << 12;
 
 constexpr int64_t kSharedKeyBytes = 40 << 20; // of keys and values, one head for each block, that L2 keeps
 
-/* Lengths are uneven where tiles are found by a search. */
+/*
+ * Lengths are uneven where tiles are found by a search. Where they are even, query tiles of a head are better together if there are some and all
+ * keys fit into the slots at a time, for they stay there from one to the next; but not with narrow heads, whose keys are loaded soon.
+ */
 __device__ inline bool is_shared_out(const gdpa_fwd_params &params)
 {
     const int64_t rows_k = params.cu_seqlens_k != nullptr ? params.rows_k : params.rows_k * params.batch;
     const bool keys_fit = rows_k * ((kHeadDim + kHeadDimV) * 2) * nctaid_x() <= kSharedKeyBytes * params.batch;
-    return params.tiles_per_seq == 0 && params.batch <= kMostShared && params.heads_q <= kMostSharedHeads && keys_fit;
+    const int64_t slots = static_cast<int64_t>(kStages * kBlockN) * params.batch;
+    const bool keys_stay = rows_k <= slots && params.tiles_per_seq > 2 && kHeadDim + kHeadDimV > 128;
+    return (params.tiles_per_seq == 0 || keys_stay) && params.batch <= kMostShared && params.heads_q <= kMostSharedHeads && keys_fit;
 }
 
 /* Of a sequence, for one head: query tiles, and what each of them costs, rounded to their mean. */

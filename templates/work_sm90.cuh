@@ -46,6 +46,10 @@ constexpr int kWorkRowQ = 40; // of the tile
 constexpr int kWorkRowK = 44; // of the sequence; 0 in dense tensors
 constexpr int kWorkBatchQ = 48; // 0 in jagged tensors
 constexpr int kWorkBatchK = 52;
+//@if shared_out
+constexpr int kWorkKept = 56;  // whether the key tiles are those of the message before, and are still there
+constexpr int kWorkKeeps = 60; // whether those of the next message will be these
+//@endif
 constexpr int kWorkBytes = 64;
 
 constexpr int kQueryPlace = 0;
