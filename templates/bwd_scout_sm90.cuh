@@ -68,10 +68,12 @@ struct Scout {
         queries.first = range.begin / kBlockM;
         queries.end = (range.end + kBlockM - 1) / kBlockM;
         queries.start = queries.first;
-        if (queries.count() > 0) {
+        //@if !window_right
+        if (queries.count() > 0) { // bounded on the right, tiles begin at different queries by themselves
             queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM %
                                                   static_cast<uint32_t>(queries.count()));
         }
+        //@endif
         return queries;
     }
 
