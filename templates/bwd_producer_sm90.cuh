@@ -16,6 +16,7 @@
 #include "ptx/cluster.cuh"
 //@endif
 #include "ptx/fence.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
@@ -190,11 +191,9 @@ struct Producer {
         if (is_last ? place == kWorkValidKeys : place < kWorkWords * 4) {
             st_shared_b32(shared.work(tile) + place, ld_shared_b32(shared.found() + place));
         }
-        bar_warp_sync();
-        if (tid_x() == 0) {
-            mbarrier_arrive(shared.found_empty());
-            mbarrier_arrive(shared.work_full(tile));
-        }
+        mbarrier_arrive(shared.found_empty());
+        mbarrier_arrive(shared.work_full(tile));
+        mbarrier_wait_parity(shared.work_full(tile), tile / 2 % 2); // lanes read each other's words
     }
 
     __device__ void run()
@@ -209,7 +208,8 @@ struct Producer {
             if (tid_x() == 0) {
                 load(queries);
             }
-            bar_warp_sync();
+            // One lane has waited for the readers of the message that all of them write over next.
+            bar_sync(kProducerBarrier, 32);
             ++tile;
         }
     }

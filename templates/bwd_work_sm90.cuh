@@ -24,6 +24,8 @@
 
 constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 keys each; warpgroup 0 feeds them
 constexpr int kWarpgroupThreads = 128;
+// Named barriers of the feeding warps, each of that warp alone; consumers have the first ones (bwd_products_sm90.cuh).
+constexpr uint32_t kProducerBarrier = 15;
 constexpr int kChunkColumns = 64;
 //@if deterministic
 constexpr bool kSumsQueries = false; // the second kernel makes dQ
@@ -298,8 +300,8 @@ __device__ inline void init_tile_barriers(const TileBarriers &barriers, uint32_t
 /* By one thread, followed by a barrier of the block. */
 __device__ inline void init_barriers(const Shared &shared)
 {
-    mbarrier_init(shared.work_full(0), 1);
-    mbarrier_init(shared.work_full(1), 1);
+    mbarrier_init(shared.work_full(0), 32); // each lane passes on a word
+    mbarrier_init(shared.work_full(1), 32);
     init_tile_barriers(shared.of_keys(), kConsumers); // one thread a warpgroup: products end for all of it
     // The last one that a tile of keys is done with, its message included: every reader of both, repairs included.
     init_tile_barriers(shared.of_values(), kConsumers * kWarpgroupThreads + (kPaired ? 64 : 32));
@@ -321,7 +323,7 @@ __device__ inline void init_barriers(const Shared &shared)
     mbarrier_init(shared.claimed_empty(), 1);
     //@endif
     mbarrier_init(shared.found_full(), 1);
-    mbarrier_init(shared.found_empty(), 1);
+    mbarrier_init(shared.found_empty(), 32);
     fence_mbarrier_init();
 }
 

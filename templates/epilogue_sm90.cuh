@@ -51,7 +51,7 @@ struct Epilogue {
         return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
     }
 
-    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread is done with what it read. */
+    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread for itself, once it is done with it. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
         //@if out_fp32
@@ -67,27 +67,17 @@ struct Epilogue {
                 }
             }
         }
-        bar_warp_sync();
-        give_back(shared.queries_empty(slot));
+        mbarrier_arrive(shared.queries_empty(slot));
         //@else
         stage(output, factor);
         if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(part + 1) * 64) {
             fence_proxy_async_shared(); // there is nothing but the staging to wait for
-            bar_warp_sync();
-            give_back(shared.outputs_staged(slot));
+            mbarrier_arrive(shared.outputs_staged(slot));
         } else {
             bar_warp_sync();
             store_existing_rows(work);
         }
         //@endif
-    }
-
-    /* The whole warp is done with the query tile. */
-    __device__ void give_back(uint32_t barrier) const
-    {
-        if (lane() == 0) {
-            mbarrier_arrive(barrier);
-        }
     }
 
     //@if !out_fp32
@@ -106,8 +96,7 @@ struct Epilogue {
             load_staged(words, batch * kBatchLoads);
             if (batch == kBatches - 1) {
                 fence_proxy_async_shared();
-                bar_warp_sync();
-                give_back(shared.outputs_staged(slot));
+                mbarrier_arrive(shared.outputs_staged(slot));
             }
             store_units(words, batch * kBatchLoads, target, valid_rows);
         }

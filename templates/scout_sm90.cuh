@@ -157,12 +157,13 @@ struct Scout {
         announce_and_load();
     }
 
+    /* Every lane announces the message: all of them have read the sums where the first keys go. */
     __device__ void announce_and_load()
     {
+        mbarrier_arrive(shared.announced(query_place.slot()));
         if (tid_x() % 32 == 0) {
             const uint32_t full = shared.queries_full(query_place.slot());
             const uint32_t work = shared.work(query_place.slot());
-            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
             load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
                                                      read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
@@ -246,9 +247,9 @@ struct Scout {
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
         if (tid_x() % 32 == 0) {
             write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
-            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive(shared.queries_full(query_place.slot()));
         }
+        mbarrier_arrive(shared.announced(query_place.slot()));
     }
 };
 

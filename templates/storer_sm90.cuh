@@ -54,8 +54,8 @@ struct Storer {
             mbarrier_wait_parity(shared.outputs_staged(query_place.slot()), query_place.phase());
             if (tid_x() % 32 == 0) {
                 store(work);
-                mbarrier_arrive(shared.queries_empty(query_place.slot()));
             }
+            mbarrier_arrive(shared.queries_empty(query_place.slot())); // every lane has read the message
             ++query_place.uses;
         }
     }

@@ -131,13 +131,13 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.announced(slot), 1);
-        // Every reader of the message: two feeding warps, and a thread of each warp of the consumers, or the storer for them.
+        mbarrier_init(shared.announced(slot), 32);
+        // Every thread that reads the message: of two feeding warps and the consumers, or of the storer, which waits for these.
         //@if out_fp32
-        mbarrier_init(shared.queries_empty(slot), 64 + kConsumers * 4);
+        mbarrier_init(shared.queries_empty(slot), 64 + kConsumers * kWarpgroupThreads);
         //@else
-        mbarrier_init(shared.queries_empty(slot), 64 + 1);
-        mbarrier_init(shared.outputs_staged(slot), kConsumers * 4);
+        mbarrier_init(shared.queries_empty(slot), 64 + 32);
+        mbarrier_init(shared.outputs_staged(slot), kConsumers * kWarpgroupThreads);
         //@endif
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
