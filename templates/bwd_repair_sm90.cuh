@@ -5,14 +5,18 @@
 #define GDPA_BWD_REPAIR_SM90_CUH
 
 #include "bwd_producer_sm90.cuh"
+#include "bwd_products_sm90.cuh"
 #include "bwd_work_sm90.cuh"
 #include "config_default.cuh"
 #include "params.h"
 #include "ptx/fence.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx/warp.cuh"
+
+static_assert(!kHoldsValues || kScoreSlots != 3, "the named barrier of repairs is no one else's");
 
 /* Follows the messages like a consumer. Called by one whole warp. */
 struct Repairer {
@@ -45,7 +49,11 @@ struct Repairer {
     {
         mbarrier_wait_parity(barriers.raw, phase);
         zero_rows<kRows, kChunks>(place, first_row);
-        bar_warp_sync();
+        if (kHoldsValues) { // consumers read V by ordinary loads
+            bar_sync(kRepairBarrier, 32);
+        } else {
+            bar_warp_sync();
+        }
         if (tid_x() % 32 == 0) {
             mbarrier_arrive(barriers.full);
         }

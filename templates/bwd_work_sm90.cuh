@@ -26,6 +26,7 @@ constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 keys each; warpgr
 constexpr int kWarpgroupThreads = 128;
 // Named barriers of the feeding warps, each of that warp alone; consumers have the first ones (bwd_products_sm90.cuh).
 constexpr uint32_t kProducerBarrier = 15;
+constexpr uint32_t kRepairBarrier = 14; // of consumers, where dS has three slots: but then they hold no V
 constexpr int kChunkColumns = 64;
 //@if deterministic
 constexpr bool kSumsQueries = false; // the second kernel makes dQ
