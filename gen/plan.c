@@ -11,8 +11,10 @@
 enum { MMA_ROWS = 16, WARP_THREADS = 32, LARGEST_TILE = 1024, LARGEST_BLOCK = 1024 };
 
 /* Of each pass the fastest first; its last one runs everything. */
-static const struct plan_family *const families[] = {&plan_short,    &plan_stream,   &plan_sm90,
-                                                     &plan_portable, &plan_bwd_whole, &plan_bwd_pairs, &plan_bwd_sm90, &plan_bwd_portable};
+static const struct plan_family *const families[] = {
+    &plan_short,     &plan_stream,    &plan_sm90,     &plan_portable,
+    &plan_bwd_whole, &plan_bwd_pairs, &plan_bwd_sm90, &plan_bwd_portable,
+};
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 
 static const struct plan_family *family_find(int32_t pass, int32_t number)
@@ -110,11 +112,12 @@ int32_t plan_auto_family(const gdpa_spec *spec)
 int32_t plan_family_for(const gdpa_spec *spec, const struct plan_lengths *lengths)
 {
     const bool open = (spec->family == GDPA_FAMILY_DEFAULT || spec->family == GDPA_FAMILY_AUTO) &&
-                      (spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO) &&
-                      spec->pass != GDPA_PASS_BACKWARD;
+                      (spec->schedule == GDPA_SCHEDULE_DEFAULT || spec->schedule == GDPA_SCHEDULE_AUTO);
+    const int32_t pass = spec->pass == GDPA_PASS_BACKWARD ? GDPA_PASS_BACKWARD : GDPA_PASS_FORWARD;
     for (size_t i = 0; i < FAMILY_COUNT && open; ++i) {
         const struct plan_family *family = families[i];
-        if (family->suits != NULL && family->suits(spec, lengths) && family->refusal(spec) == NULL) {
+        if (family->pass == pass && family->suits != NULL && family->suits(spec, lengths) &&
+            family->refusal(spec) == NULL) {
             return family->number;
         }
     }
@@ -125,9 +128,9 @@ gdpa_status plan_check_pass(const gdpa_spec *normalised, struct sbuf *why)
 {
     if (normalised->family != GDPA_FAMILY_DEFAULT && normalised->family != GDPA_FAMILY_AUTO &&
         family_find(normalised->pass, normalised->family) == NULL) {
-        return fail(why, GDPA_E_UNSUPPORTED,
-                    "family %s has no kernels for the backward; leave family out, or take portable",
-                    plan_family_name(normalised->family));
+        return fail(why, GDPA_E_UNSUPPORTED, "family %s has no kernels for the %s; leave family out, or take portable",
+                    plan_family_name(normalised->family),
+                    normalised->pass == GDPA_PASS_BACKWARD ? "backward" : "forward");
     }
     return GDPA_OK;
 }
@@ -267,16 +270,21 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
     const struct plan_family *family = family_find(normalised->pass, plan->family);
     if (family == NULL) {
         return fail(why, GDPA_E_ARGUMENT,
-                    "family of the plan is %d; legal are portable (%d), sm90 (%d) and, forward only, short (%d) and "
-                    "stream (%d)",
-                    plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90, KERNEL_FAMILY_SHORT,
-                    KERNEL_FAMILY_STREAM);
+                    "family of the plan is %d; legal are portable (%d), sm90 (%d), forward only short (%d) and stream "
+                    "(%d), backward only whole (%d) and pairs (%d)",
+                    plan->family, KERNEL_FAMILY_PORTABLE, KERNEL_FAMILY_SM90, KERNEL_FAMILY_SHORT, KERNEL_FAMILY_STREAM,
+                    KERNEL_FAMILY_WHOLE, KERNEL_FAMILY_PAIRS);
     }
     const char *refusal = family->refusal(normalised);
     if (refusal != NULL) {
         return fail(why, GDPA_E_ARGUMENT, "family of the plan is %s, which cannot run this: %s", family->name, refusal);
     }
     TRY(check_tiles(plan, why));
+    const int32_t cluster = plan->family == KERNEL_FAMILY_PAIRS ? 2 : 0;
+    if (plan->cluster != cluster) {
+        return fail(why, GDPA_E_ARGUMENT, "cluster of the plan is %d; that of family %s is %d", plan->cluster,
+                    family->name, cluster);
+    }
     TRY(family->check(normalised, plan, why));
     return check_resources(normalised, plan, arch, why);
 }

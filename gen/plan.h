@@ -63,17 +63,21 @@ gdpa_status plan_check_pass(const gdpa_spec *normalised, struct sbuf *why);
 /* The family that `auto` stands for, of a spec with an arch. */
 int32_t plan_auto_family(const gdpa_spec *spec);
 
-/* Beyond so many keys no family is chosen by lengths. */
-enum { PLAN_FEW_KEYS = 64 };
+/* Beyond so many keys no family of a forward is chosen by lengths, and none of a backward. */
+enum { PLAN_FEW_KEYS = 64, PLAN_PAIR_KEYS = 256 };
 
-/* What arguments say of the lengths: upper bounds, and how many (sequence, query head) pairs there are. */
+/*
+ * What arguments say of the lengths: upper bounds, how many (sequence, head) pairs there are (heads of queries; of keys in a backward), and
+ * how many keys a sequence has at most on average.
+ */
 struct plan_lengths {
-    int64_t longest_q, longest_k, pairs;
+    int64_t longest_q, longest_k, pairs, mean_k;
 };
 
 /*
- * The family that a forward of such lengths is better made with than by the plan's own choice, which knows the spec only: short, stream,
- * or auto for none. Of any legal spec; one that names a family keeps it.
+ * The family that kernels for such lengths are better made with than by the plan's own choice, which knows the spec only: short or stream of
+ * a forward, whole or pairs of a backward that has dq to make, or auto for none. Of any legal spec; one that names a family keeps it. Only
+ * those of a backward ask for the arch.
  */
 int32_t plan_family_for(const gdpa_spec *spec, const struct plan_lengths *lengths);
 

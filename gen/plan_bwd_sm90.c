@@ -40,6 +40,8 @@ enum {
     PAIR_SCORE_STAGES = 4, /* two of the own dS, two of that of the other block */
     PAIR_BARRIERS = 13,    /* of its keys, and of what is sent */
     CLAIM_BYTES = 16,
+    PAIRS_FEWEST_KEYS = 64,   /* on average */
+    PAIRS_FEWEST_DENSE = 128, /* sequences and heads of keys */
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
     /* Where the consumers need all that there are, it is the producer that spills: it has time. */
@@ -74,7 +76,8 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
 {
     int64_t keys = chunk_bytes(spec->head_dim, plan->block_n) + chunk_bytes(spec->head_dim_v, plan->block_n);
     bool paired = plan->cluster > 1;
-    keys += paired ? chunk_bytes(CHUNK_COLUMNS, plan->block_n) : 0; /* of K of the other block, the columns that dQ is made of */
+    keys += paired ? chunk_bytes(CHUNK_COLUMNS, plan->block_n)
+                   : 0; /* of K of the other block, the columns that dQ is made of */
     int64_t queries = plan->query_stages * chunk_bytes(spec->head_dim, plan->block_m) +
                       OUTPUT_STAGES * chunk_bytes(spec->head_dim_v, plan->block_m);
     int64_t score_stages = spec->deterministic                 ? 0
@@ -82,7 +85,8 @@ static int64_t smem_bytes(const gdpa_spec *spec, const struct kernel_plan *plan)
                            : plan->block_m == NARROW_STEP_ROWS ? 3
                                                                : 4;
     int64_t scores = score_stages * chunk_bytes(plan->block_m, plan->block_n);
-    int64_t staging = paired || spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
+    int64_t staging =
+        paired || spec->out_dtype == GDPA_DTYPE_FP32 ? 0 : CONSUMERS * chunk_bytes(CHUNK_COLUMNS, WARPGROUP_KEYS);
     int64_t barriers = BARRIERS + (paired ? PAIR_BARRIERS : 0) + 3 * (plan->query_stages + OUTPUT_STAGES);
     int64_t note_bytes = plan_has_all_keys(plan) ? WHOLE_NOTE_BYTES : NOTE_BYTES;
     int64_t words = (int64_t)(MESSAGES + 1) * MESSAGE_BYTES + (int64_t)NOTES * note_bytes + barriers * BARRIER_BYTES;
@@ -234,9 +238,25 @@ static const char *whole_refusal(const gdpa_spec *spec)
 static const char *pairs_refusal(const gdpa_spec *spec)
 {
     const char *why = whole_refusal(spec);
-    return why == NULL && step_rows(spec) != STEP_ROWS
-               ? "dq has no two chunks of 64 columns, one for each block"
-               : why;
+    return why == NULL && spec->head_dim <= CHUNK_COLUMNS ? "dq has no two chunks of 64 columns, one for each block"
+                                                          : why;
+}
+
+static bool whole_suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
+{
+    (void)spec;
+    return lengths->longest_k <= CONSUMERS * WARPGROUP_KEYS;
+}
+
+/*
+ * As measured against the family sm90, whose blocks share the queries of dense tiles where there are too few of them (reckoned for 132 SMs), and
+ * which leaves no block of a pair without keys.
+ */
+static bool pairs_suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
+{
+    const bool dense = spec->layout_q != GDPA_LAYOUT_JAGGED && spec->layout_k != GDPA_LAYOUT_JAGGED;
+    return lengths->longest_k > CONSUMERS * WARPGROUP_KEYS && lengths->longest_k <= PLAN_PAIR_KEYS &&
+           lengths->mean_k >= PAIRS_FEWEST_KEYS && (!dense || lengths->pairs >= PAIRS_FEWEST_DENSE);
 }
 
 static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct sbuf *reasons, struct sbuf *why)
@@ -248,6 +268,14 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->min_blocks = 1;
     plan->cluster = plan->family == KERNEL_FAMILY_PAIRS ? CLUSTER : 0;
+    if (plan->cluster > 1) {
+        sbuf_addf(reasons,
+                  "reason: cluster %d: up to %d keys of a sequence in its blocks; each makes %d columns of dq\n",
+                  plan->cluster, plan_tile_keys(plan), CHUNK_COLUMNS);
+    } else if (plan_has_all_keys(plan)) {
+        sbuf_addf(reasons, "reason: block_n %d: all keys of a sequence, so that dq is written and not summed up\n",
+                  plan->block_n);
+    }
     plan->stages = OUTPUT_STAGES;
     plan->depth_columns = plan_wgmma_width(spec->head_dim);
     plan->value_columns = plan_wgmma_width(spec->head_dim_v);
@@ -294,7 +322,8 @@ const struct plan_family plan_bwd_whole = {
     .number = KERNEL_FAMILY_WHOLE,
     .name = "whole",
     .entry = "bwd_sm90.cuh",
-    .by_request = "a spec does not say how many keys there are",
+    .by_request = "a spec does not say that keys are few; gdpa_backward takes it where the lengths that it is given do",
+    .suits = whole_suits,
     .refusal = whole_refusal,
     .make = make,
     .check = check,
@@ -307,7 +336,8 @@ const struct plan_family plan_bwd_pairs = {
     .number = KERNEL_FAMILY_PAIRS,
     .name = "pairs",
     .entry = "bwd_sm90.cuh",
-    .by_request = "a spec does not say how many keys there are",
+    .by_request = "a spec does not say that keys are few; gdpa_backward takes it where the lengths that it is given do",
+    .suits = pairs_suits,
     .refusal = pairs_refusal,
     .make = make,
     .check = check,

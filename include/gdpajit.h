@@ -206,10 +206,11 @@ typedef enum gdpa_family {
     GDPA_FAMILY_PORTABLE = 2, /* mma.sync and cp.async: sm_80 and later */
     GDPA_FAMILY_SM90 = 3,     /* wgmma and TMA, warp-specialised: sm_90a; needs aligned tensors */
     /* Forward only, head dimensions up to 128, aligned tensors. gdpa_forward takes them by its lengths, where family and schedule are auto. */
-    GDPA_FAMILY_SHORT = 4, /* mma.sync, a sequence a warp: best up to 64 rows */
+    GDPA_FAMILY_SHORT = 4,  /* mma.sync, a sequence a warp: best up to 64 rows */
     GDPA_FAMILY_STREAM = 5, /* mma.sync, queries pass by few keys: best up to 64 keys and for many queries */
-    GDPA_FAMILY_WHOLE = 6,  /* wgmma and TMA, all keys of a sequence in a block: backward of up to 128 keys, sm_90a */
-    GDPA_FAMILY_PAIRS = 7   /* the same in a cluster of two blocks: up to 256 keys, head dims above 64 */
+    /* Backward only, otherwise what sm90 needs, head dimensions up to 128. gdpa_backward takes them likewise, where dq is wanted. */
+    GDPA_FAMILY_WHOLE = 6, /* all keys of a sequence in a block, up to 128 */
+    GDPA_FAMILY_PAIRS = 7  /* all keys in two blocks, up to 256; head_dim above 64 */
 } gdpa_family;
 
 /* Bits of gdpa_spec.flags: the field counts although it may be zero. */
@@ -526,8 +527,8 @@ GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
  * for the schedules zigzag and dynamic without args->schedule (which a backward needs): it is made there, before each launch. A
  * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
  * rounded up to 16; on Hopper up to 9 MB more for the order of its work), or needs nothing: with spec.deterministic,
- * without dq, or where all keys of a sequence are known to fit one tile (block_n of the plan; by seqlen_k or max_seqlen_k). On Hopper the
- * latter two take 512 bytes for the order, if there is no schedule; without them (NULL) it is slower where lengths differ. No
+ * without dq, where all keys of a sequence are known to fit one tile (block_n of the plan; by seqlen_k or max_seqlen_k), or for families whole
+ * and pairs. On Hopper all but the first take 512 bytes for the order, if there is no schedule; without them (NULL) it is slower where lengths differ. No
  * initialisation; aligned to 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
@@ -561,9 +562,11 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
  * them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
  * Gradients share no memory with each other, the inputs or the workspace; only equal addresses are noticed.
  * spec->pass is bwd or default: the spec of the forward does, but for families short and stream. spec->unaligned is set by itself where the tensors
- * need it; a schedule left to auto is dynamic where args->schedule is set and lengths may differ (jagged or used lengths). The workspace has gdpa_backward_workspace_size
+ * need it. Family and schedule auto: on Hopper, for dq, whole up to 128 keys (seqlen_k, max_seqlen_k) and pairs up to 256; else a schedule
+ * left to auto is dynamic where args->schedule is set and lengths may differ (jagged or used lengths). In mode strict the spec's own where only
+ * that was made. The workspace has gdpa_backward_workspace_size
  * bytes and may be NULL when that is 0, and where gdpa_workspace_size says so. With spec->deterministic every run gives the same bits; else the
- * order of the fp32 sums of dq may differ, but where keys fit one tile. Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
+ * order of the fp32 sums of dq may differ, but where keys fit one tile (or two of pairs). Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
                                    size_t workspace_bytes, struct CUstream_st *stream);

@@ -1,7 +1,8 @@
 /*
- * The one-call backward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed, and of the schedule
- * `dynamic` where the caller has one.
+ * The one-call backward: gdpa_kernel_get and gdpa_launch, with the choice of the unaligned kernel where it is needed, of the family that
+ * the lengths suggest, and of the schedule `dynamic` where the caller has one.
  */
+#include "gen/plan.h"
 #include "runtime/kernel.h"
 #include "runtime/launch_checks.h"
 
@@ -37,6 +38,28 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     return GDPA_OK;
 }
 
+/* The family that the lengths suggest for a spec that leaves the choice; GDPA_FAMILY_AUTO: none. Args of another version suggest none. */
+static int32_t family_by_lengths(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
+                                 struct CUstream_st *stream)
+{
+    if (args->size != sizeof *args || args->dq.data == NULL) {
+        return GDPA_FAMILY_AUTO;
+    }
+    const bool jagged_k = spec->layout_k == GDPA_LAYOUT_JAGGED;
+    struct plan_lengths lengths = {
+        .longest_q =
+            longest_rows(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q, args->total_q, args->max_seqlen_q),
+        .longest_k = longest_rows(jagged_k, args->seqlen_k, args->total_k, args->max_seqlen_k)};
+    lengths.mean_k = jagged_k && args->batch > 0 ? args->total_k / args->batch : lengths.longest_k;
+    if (lengths.longest_k > PLAN_PAIR_KEYS || /* at once, for most calls */
+        __builtin_mul_overflow(args->batch, args->heads_k, &lengths.pairs)) {
+        return GDPA_FAMILY_AUTO;
+    }
+    gdpa_spec with_arch = *spec;
+    with_arch.arch = kernel_arch(ctx, spec, stream);
+    return with_arch.arch != 0 ? plan_family_for(&with_arch, &lengths) : GDPA_FAMILY_AUTO;
+}
+
 static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream,
                               gdpa_kernel **kernel)
 {
@@ -47,8 +70,15 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
     gdpa_spec own;
     TRY(spec_for_tensors(spec, args, &own));
     gdpa_spec chosen = own;
-    chosen.schedule = GDPA_SCHEDULE_DYNAMIC;
-    return kernel_borrow_better(ctx, &own, schedule_is_followed(&own, args) ? &chosen : NULL, stream, kernel);
+    const int32_t family = family_by_lengths(ctx, &own, args, stream);
+    if (family != GDPA_FAMILY_AUTO) {
+        chosen.family = family;
+    } else if (schedule_is_followed(&own, args)) {
+        chosen.schedule = GDPA_SCHEDULE_DYNAMIC;
+    } else {
+        return kernel_borrow(ctx, &own, stream, kernel);
+    }
+    return kernel_borrow_better(ctx, &own, &chosen, stream, kernel);
 }
 
 gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,

@@ -121,7 +121,7 @@ struct rows {
 
 static int64_t longest(const struct rows *side)
 {
-    return side->jagged && side->max_seqlen > 0 && side->max_seqlen < side->rows ? side->max_seqlen : side->rows;
+    return longest_rows(side->jagged, side->rows, side->rows, side->max_seqlen);
 }
 
 /*
@@ -220,9 +220,9 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
     FAIL_IF(wants_dq && !one_tile && plan_has_all_keys(plan), GDPA_E_ARGUMENT,
             "a sequence may have %" PRId64 " keys (%s), and family %s makes dq from all of them at a time, at most %d; "
             "%s, or leave family auto",
-            longest(&keys), keys.jagged ? keys.max_seqlen > 0 ? "max_seqlen_k" : "total_k, max_seqlen_k is 0" : "seqlen_k",
-            plan_family_name(plan->family), keys.tile,
-            keys.jagged ? "give the true max_seqlen_k" : "take family sm90");
+            longest(&keys),
+            keys.jagged ? keys.max_seqlen > 0 ? "max_seqlen_k" : "total_k, max_seqlen_k is 0" : "seqlen_k",
+            plan_family_name(plan->family), keys.tile, keys.jagged ? "give the true max_seqlen_k" : "take family sm90");
     if (wants_dq && !one_tile) {
         TRY(tiles_count(&queries, 1, &params->query_tiles_per_seq, &params->num_query_tiles));
         if (spec->deterministic == 0) {
@@ -236,7 +236,7 @@ static gdpa_status grids_fill(const gdpa_spec *spec, const struct kernel_plan *p
     if (spec_is_listed(spec)) {
         TRY(schedule_fill(plan, args, shape));
     }
-    TRY(grid_fill(params->num_tiles, "key", plan->block_n, &shape->main.x, &shape->main.y));
+    TRY(grid_fill(params->num_tiles, "key", keys.tile, &shape->main.x, &shape->main.y));
     TRY(grid_fill(params->num_query_tiles, "query", queries.tile, &shape->second.x, &shape->second.y));
     shape->cluster = plan->cluster > 1 ? (uint32_t)plan->cluster : 1;
     shape->main.block = (uint32_t)plan->threads;

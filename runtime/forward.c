@@ -6,22 +6,18 @@
 #include "runtime/kernel.h"
 #include "runtime/launch_checks.h"
 
-static int64_t longest(bool jagged, int64_t seqlen, int64_t total, int64_t max_seqlen)
-{
-    return !jagged ? seqlen : max_seqlen > 0 && max_seqlen < total ? max_seqlen : total;
-}
-
 /* The family that the lengths suggest for a spec that leaves the choice; GDPA_FAMILY_AUTO: none. */
 static int32_t family_by_lengths(const gdpa_spec *spec, const gdpa_args *args)
 {
     const int64_t longest_k =
-        longest(spec->layout_k == GDPA_LAYOUT_JAGGED, args->seqlen_k, args->total_k, args->max_seqlen_k);
+        longest_rows(spec->layout_k == GDPA_LAYOUT_JAGGED, args->seqlen_k, args->total_k, args->max_seqlen_k);
     if (longest_k > PLAN_FEW_KEYS) {
         return GDPA_FAMILY_AUTO; /* at once, for most calls */
     }
-    struct plan_lengths lengths = {
-        longest(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q, args->total_q, args->max_seqlen_q), longest_k,
-        INT64_MAX};
+    struct plan_lengths lengths = {.longest_q = longest_rows(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q,
+                                                             args->total_q, args->max_seqlen_q),
+                                   .longest_k = longest_k,
+                                   .mean_k = longest_k};
     if (__builtin_mul_overflow(args->batch, args->heads_q, &lengths.pairs)) {
         return GDPA_FAMILY_AUTO; /* the launch refuses it */
     }

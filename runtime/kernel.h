@@ -97,6 +97,9 @@ gdpa_kernel *kernel_in_memory(gdpa_ctx *ctx, const gdpa_spec *complete);
 /* Normalises a caller's spec and fills its arch in; sets the last error. */
 gdpa_status kernel_spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_spec *complete);
 
+/* The arch of a spec, or that of the device in use; 0 where there is none. */
+int kernel_arch(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream);
+
 /* Counts a hit in memory. */
 void kernel_hit(gdpa_ctx *ctx);
 

@@ -167,6 +167,16 @@ static bool arch_at_hand(gdpa_ctx *ctx, struct CUstream_st *stream, int *arch)
            ctx->device_opening.status == GDPA_OK && driver_arch(ctx->driver, stream, arch, NULL) == GDPA_OK;
 }
 
+int kernel_arch(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream)
+{
+    struct driver *driver = NULL;
+    int arch = spec->arch;
+    const bool known =
+        arch != 0 || arch_at_hand(ctx, stream, &arch) ||
+        (context_devices(ctx, &driver, NULL) == GDPA_OK && driver_arch(driver, stream, &arch, NULL) == GDPA_OK);
+    return known ? arch : 0;
+}
+
 static gdpa_status spec_complete(gdpa_ctx *ctx, const gdpa_spec *spec, struct CUstream_st *stream, gdpa_spec *complete,
                                  struct sbuf *why)
 {

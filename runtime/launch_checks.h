@@ -63,6 +63,12 @@ static inline bool args_are_unaligned(const gdpa_spec *spec, const gdpa_args *ar
  */
 bool schedule_is_followed(const gdpa_spec *spec, const gdpa_args *args);
 
+/* The most rows that a sequence of one side may have, as the host knows it. */
+static inline int64_t longest_rows(bool jagged, int64_t seqlen, int64_t total, int64_t max_seqlen)
+{
+    return !jagged ? seqlen : max_seqlen > 0 && max_seqlen < total ? max_seqlen : total;
+}
+
 #define GRID_LIMIT INT64_C(2147483647)    /* largest grid.x; more tiles take a second dimension */
 #define SCHEDULE_LIMIT (INT64_C(1) << 30) /* sequences of a schedule, and places that are counted in it */
 

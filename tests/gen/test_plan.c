@@ -158,6 +158,8 @@ static void the_family_is_the_fastest_that_can_run_the_spec_unless_one_is_asked_
         {"d=136 act=relu arch=90 family=short", "family short cannot run this: the rows of a warp fit its registers"},
         {"d=64 act=relu arch=90 family=stream unaligned", "family stream cannot run this: it copies 16 bytes"},
         {"bwd d=64 act=relu arch=90 family=short", "family short has no kernels for the backward"},
+        {"d=64 act=relu arch=90 family=whole", "family whole has no kernels for the forward"},
+        {"d=128 act=relu arch=80 family=pairs", "family pairs has no kernels for the forward"},
     };
     for (size_t i = 0; i < COUNT_OF(refused); ++i) {
         gdpa_spec spec = spec_of(refused[i][0]);
@@ -348,7 +350,10 @@ static void a_plan_needs_an_architecture(void **state)
 
 static const struct change portable_changes[] = {
     {FIELD(family), 0,
-     "family of the plan is 0; legal are portable (2), sm90 (3) and, forward only, short (4) and stream (5)"},
+     "family of the plan is 0; legal are portable (2), sm90 (3), forward only short (4) and stream (5), backward only "
+     "whole "
+     "(6) and pairs (7)"},
+    {FIELD(family), 6, "family of the plan is 6"}, /* of a forward */
     {FIELD(family), 1, "family of the plan is 1"},
     {FIELD(family), 3, "family of the plan is sm90, which cannot run this: wgmma"},
     {FIELD(block_m), 0, "block_m"},
@@ -537,6 +542,9 @@ static void families_have_names(void **state)
     assert_string_equal(plan_family_template(GDPA_PASS_FORWARD, KERNEL_FAMILY_SHORT), "fwd_short.cuh");
     assert_null(plan_family_template(GDPA_PASS_BACKWARD, KERNEL_FAMILY_SHORT));
     assert_string_equal(plan_family_name(KERNEL_FAMILY_STREAM), "stream");
+    assert_string_equal(plan_family_name(KERNEL_FAMILY_PAIRS), "pairs");
+    assert_string_equal(plan_family_template(GDPA_PASS_BACKWARD, KERNEL_FAMILY_PAIRS), "bwd_sm90.cuh");
+    assert_null(plan_family_template(GDPA_PASS_FORWARD, KERNEL_FAMILY_WHOLE));
     assert_null(plan_family_name(0));
     assert_null(plan_family_template(GDPA_PASS_FORWARD, 99));
     struct kernel_plan none = {.family = 99};

@@ -104,7 +104,7 @@ static void every_illegal_value_of_every_field_is_refused_by_name(void **state)
         {"layout_q", {-1, 3, INT32_MAX, INT32_MIN}, 4},
         {"layout_k", {-1, 3, INT32_MAX, INT32_MIN}, 4},
         {"schedule", {-1, 5, INT32_MAX, INT32_MIN}, 4},
-        {"family", {-1, 6, INT32_MAX, INT32_MIN}, 4},
+        {"family", {-1, 8, INT32_MAX, INT32_MIN}, 4},
         {"deterministic", {-1, 2, INT32_MAX, INT32_MIN}, 4},
         {"unaligned", {-1, 2, INT32_MAX, INT32_MIN}, 4},
         {"arch", {-1, 1, 75, 81, 88, 91, 101, 122, 900, INT32_MAX, INT32_MIN}, 11},
@@ -216,6 +216,7 @@ static void what_has_no_effect_is_removed(void **state)
         {"bwd d=64 act=silu schedule=dynamic arch=80", "bwd d=64 act=silu arch=80"},
         {"bwd d=256 act=silu schedule=zigzag arch=90", "bwd d=256 act=silu arch=90"},
         {"bwd d=64 act=silu schedule=dynamic family=portable", "bwd d=64 act=silu family=portable"},
+        {"bwd d=128 act=silu schedule=dynamic family=pairs arch=90", "bwd d=128 act=silu family=pairs arch=90"},
         {"d=64 act=silu deterministic", "d=64 act=silu"},
         {"d=64 act=silu deterministic=0", "d=64 act=silu"},
         {"fwd d=64 dv=64 act=silu dtype=bf16 out_dtype=bf16 layout_q=dense layout_k=dense", "d=64 act=silu"},
@@ -274,6 +275,8 @@ static void what_has_an_effect_is_kept(void **state)
         "d=64 act=silu arch=80 family=sm90", /* refused later, by name */
         "d=64 act=silu family=portable",     /* no arch yet: what auto takes is not known */
         "d=64 act=silu family=sm90",
+        "bwd d=64 act=silu arch=90 family=whole",
+        "bwd d=128 act=silu arch=90 family=pairs",
         "bwd d=64 act=silu",
         "bwd d=64 act=silu deterministic",
     };

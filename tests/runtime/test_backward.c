@@ -285,6 +285,202 @@ static void on_hopper_a_workspace_for_the_order_alone_may_be_left_out(void **sta
     gdpa_ctx_destroy(ctx);
 }
 
+/* The name of the kernel that a backward took, with the workspace that was asked for. */
+static const char *kernel_taken(gdpa_ctx *ctx, const char *text, const gdpa_args *args, size_t *bytes)
+{
+    static struct fake_launch launch;
+    const gdpa_spec spec = runtime_spec(text);
+    const long before = launches();
+    *bytes = 0;
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, args, bytes));
+    expect_ok(gdpa_backward(ctx, &spec, args, *bytes > 0 ? WORKSPACE : NULL, *bytes, fake_driver_control->stream(0)));
+    if (launches() == before + 1) {
+        assert_true(fake_driver_control->last_launch(&launch));
+    } else {
+        assert_int_equal(launches(), before + 2);
+        assert_true(fake_driver_control->launch_before(&launch));
+    }
+    return launch.kernel;
+}
+
+static bool is_of_lengths(const char *kernel)
+{
+    return strstr(kernel, "_whole_") != NULL || strstr(kernel, "_pairs_") != NULL;
+}
+
+static void lengths_choose_the_family(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t keys;
+        const char *part; /* of the name; "": neither of the two */
+    } cases[] = {
+        {"head_dim=64 activation=silu", 0, "_whole_"},
+        {"head_dim=64 activation=silu", 1, "_whole_"},
+        {"head_dim=64 activation=silu", 128, "_whole_"},
+        {"head_dim=64 activation=silu", 129, ""},
+        {"head_dim=128 activation=silu", 128, "_whole_"},
+        {"head_dim=128 activation=silu", 129, "_pairs_"},
+        {"head_dim=128 activation=silu arch=sm_90a causal", 256, "_pairs_"},
+        {"head_dim=128 activation=silu", 257, ""},
+        {"head_dim=128 activation=silu family=sm90", 100, ""},
+        {"head_dim=128 activation=silu family=whole", 100, "_whole_"},
+        {"head_dim=128 activation=silu family=pairs", 100, "_pairs_"},
+        {"head_dim=128 activation=silu deterministic", 100, ""},
+        {"head_dim=128 activation=silu schedule=static", 100, ""},
+        {"head_dim=192 activation=silu", 100, ""},
+    };
+    gdpa_ctx *ctx = context_on(90);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_params));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gdpa_args args = backward_args();
+        args.batch = 100;
+        args.seqlen_k = cases[i].keys;
+        size_t bytes = 0;
+        const char *kernel = kernel_taken(ctx, cases[i].text, &args, &bytes);
+        if (cases[i].part[0] == 0 ? is_of_lengths(kernel) : strstr(kernel, cases[i].part) == NULL) {
+            fail_msg("%s with %d keys: %s", cases[i].text, (int)cases[i].keys, kernel);
+        }
+        assert_true(cases[i].part[0] == 0 || bytes == 512);
+    }
+    gdpa_args args = backward_args();
+    args.seqlen_k = 100;
+    args.dq.data = NULL; /* then there is nothing that they do better */
+    size_t bytes = 0;
+    assert_false(is_of_lengths(kernel_taken(ctx, "head_dim=128 activation=silu", &args, &bytes)));
+    args.dq.data = (void *)(uintptr_t)0x60002; /* none of them copies that */
+    expect_text(kernel_taken(ctx, "head_dim=128 activation=silu", &args, &bytes), "unaligned");
+    gdpa_ctx_destroy(ctx);
+}
+
+static void lengths_of_jagged_keys_are_known_by_their_maximum_or_total(void **state)
+{
+    (void)state;
+    static const char text[] = "head_dim=128 activation=silu layout_q=jagged layout_k=jagged";
+    static const struct {
+        int64_t total, maximum;
+        const char *part;
+    } cases[] = {
+        {1000, 0, ""},          {1000, 128, "_whole_"}, {1000, 256, "_pairs_"}, {1000, 300, ""},
+        {120, 1000, "_whole_"}, {200, 0, "_pairs_"},    {120, 256, "_whole_"},  {126, 0, "_whole_"},
+    };
+    gdpa_ctx *ctx = context_on(90);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_params));
+    gdpa_args args = backward_args();
+    args.seqlen_q = args.seqlen_k = 0;
+    args.cu_seqlens_q = args.cu_seqlens_k = (const int32_t *)(uintptr_t)0x1000;
+    args.total_q = 1000;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t bytes = 0;
+        args.total_k = cases[i].total;
+        args.max_seqlen_k = cases[i].maximum;
+        const char *kernel = kernel_taken(ctx, text, &args, &bytes);
+        assert_true(cases[i].part[0] == 0 ? !is_of_lengths(kernel) : strstr(kernel, cases[i].part) != NULL);
+    }
+    size_t bytes = 0;
+    args.batch = 20;
+    args.total_k = 1000;
+    args.max_seqlen_k = 256; /* 50 on average: most of the second blocks had none */
+    assert_false(is_of_lengths(kernel_taken(ctx, text, &args, &bytes)));
+    args.schedule = (void *)(uintptr_t)0x1000;
+    args.schedule_bytes = 4096;
+    expect_text(kernel_taken(ctx, text, &args, &bytes), "_dynamic_");
+    args.max_seqlen_k = 128; /* it needs none */
+    expect_text(kernel_taken(ctx, text, &args, &bytes), "_whole_");
+    args.size = offsetof(gdpa_args, schedule); /* of another version */
+    assert_false(is_of_lengths(kernel_taken(ctx, text, &args, &bytes)));
+    gdpa_ctx_destroy(ctx);
+}
+
+static void other_architectures_have_no_families_of_lengths(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(86);
+    gdpa_args args = backward_args();
+    args.seqlen_k = 100;
+    size_t bytes = 0;
+    assert_false(is_of_lengths(kernel_taken(ctx, "head_dim=128 activation=silu", &args, &bytes)));
+    gdpa_ctx_destroy(ctx);
+}
+
+static void pairs_are_one_launch_of_whole_clusters(void **state)
+{
+    (void)state;
+    gdpa_ctx *ctx = context_on(90);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_sm90_main_params));
+    gdpa_args args = backward_args();
+    args.seqlen_k = 200;
+    const gdpa_spec spec = runtime_spec("head_dim=128 activation=silu family=pairs");
+    struct fake_launch launch;
+    struct fake_fill fill;
+    struct gdpa_bwd_sm90_main_params params;
+    expect_ok(gdpa_backward(ctx, &spec, &args, NULL, 0, fake_driver_control->stream(0)));
+    assert_int_equal(launches(), 1);
+    assert_false(fake_driver_control->last_fill(&fill));
+    assert_true(fake_driver_control->last_launch(&launch));
+    assert_int_equal(launch.grid, 2 * 2 * 2); /* sequences, heads of keys, blocks of a cluster */
+    memcpy(&params, launch.params, sizeof params);
+    assert_null(params.order.counter);
+    assert_ptr_equal(params.tiles.common.dq, args.dq.data);
+    expect_ok(gdpa_backward(ctx, &spec, &args, WORKSPACE, 512, fake_driver_control->stream(0)));
+    assert_int_equal(launches(), 2);
+    assert_true(fake_driver_control->last_fill(&fill));
+    assert_int_equal(fill.words, 512 / 4);
+    assert_true(fake_driver_control->last_launch(&launch));
+    memcpy(&params, launch.params, sizeof params);
+    assert_ptr_equal(params.order.counter, WORKSPACE);
+    args.seqlen_k = 257;
+    expect_failure(gdpa_backward(ctx, &spec, &args, WORKSPACE, 1 << 20, fake_driver_control->stream(0)),
+                   GDPA_E_ARGUMENT, "257 keys (seqlen_k), and family pairs makes dq from all of them");
+    assert_int_equal(launches(), 2);
+    gdpa_ctx_destroy(ctx);
+}
+
+static void mode_strict_takes_what_was_made_beforehand(void **state)
+{
+    (void)state;
+    static const int capability = 90;
+    static const char text[] = "bwd head_dim=128 activation=silu";
+    char *folder = scratch_make();
+    gdpa_ctx_options options = runtime_options(folder);
+    fake_driver_control->devices(1, &capability);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_params));
+    gdpa_args args = backward_args();
+    args.batch = 100;
+    args.seqlen_k = 256;
+    const gdpa_spec spec = runtime_spec(text);
+    gdpa_kernel *kernel = NULL;
+    size_t bytes = 0;
+    options.mode = GDPA_MODE_STRICT;
+    gdpa_ctx *ctx = runtime_context(&options);
+    expect_failure(
+        gdpa_backward_workspace_size(ctx, &spec, &args, &bytes), GDPA_E_NOT_READY,
+        "gdpa-jit warm 'bwd head_dim=128 dtype=bf16 activation=silu arch=sm_90a' 'bwd head_dim=128 dtype=bf16 "
+        "activation=silu family=pairs arch=sm_90a'");
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_AUTO;
+    ctx = runtime_context(&options);
+    expect_ok(gdpa_kernel_get(ctx, &spec, &kernel));
+    gdpa_kernel_release(kernel);
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_STRICT;
+    ctx = runtime_context(&options);
+    assert_false(is_of_lengths(kernel_taken(ctx, text, &args, &bytes)));
+    assert_true(bytes > 512); /* what the one that stands in needs */
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_AUTO;
+    ctx = runtime_context(&options);
+    expect_text(kernel_taken(ctx, text, &args, &bytes), "_pairs_");
+    gdpa_ctx_destroy(ctx);
+    options.mode = GDPA_MODE_STRICT;
+    ctx = runtime_context(&options);
+    expect_text(kernel_taken(ctx, text, &args, &bytes), "_pairs_");
+    assert_int_equal(bytes, 512);
+    gdpa_ctx_destroy(ctx);
+    scratch_remove(folder);
+}
+
 static void an_older_spec_keeps_what_it_says(void **state)
 {
     (void)state;
@@ -339,6 +535,11 @@ int main(void)
         TEST(a_family_by_name_is_kept_and_the_tensor_that_forbids_it_named),
         TEST(on_hopper_the_zeros_are_those_of_the_order_too),
         TEST(on_hopper_a_workspace_for_the_order_alone_may_be_left_out),
+        TEST(lengths_choose_the_family),
+        TEST(lengths_of_jagged_keys_are_known_by_their_maximum_or_total),
+        TEST(other_architectures_have_no_families_of_lengths),
+        TEST(pairs_are_one_launch_of_whole_clusters),
+        TEST(mode_strict_takes_what_was_made_beforehand),
         TEST(an_older_spec_keeps_what_it_says),
         TEST(bad_calls_are_refused),
     };

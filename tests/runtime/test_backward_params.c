@@ -177,7 +177,9 @@ static void a_deterministic_backward_on_hopper_has_boxes_for_each_kernel(void **
     const int32_t main_rows[] = {plan.block_m, plan.block_n, plan.block_n, plan.block_m};
     const int32_t second_rows[] = {plan.dq_rows, plan.dq_keys, plan.dq_keys, plan.dq_rows};
     const void *const data[] = {args.q.data, args.k.data, args.v.data, args.dout.data};
-    for (int i = 0; i < BACKWARD_BOX_COUNT; i++) {
+    assert_int_equal(backward_boxes_count(shape.boxes), 4);
+    assert_int_equal(backward_boxes_count(shape.second_boxes), 4);
+    for (int i = 0; i < 4; i++) {
         assert_int_equal(shape.boxes[i].rows, main_rows[i]);
         assert_int_equal(shape.second_boxes[i].rows, second_rows[i]);
         assert_ptr_equal(shape.second_boxes[i].data, data[i]);
@@ -266,6 +268,118 @@ static void on_hopper_keys_of_one_tile_are_claimed_where_there_is_memory(void **
     assert_int_equal(shape.zeros, 0);
     expect_ok(fill(HOPPER " deterministic", &args, &shape));
     assert_int_equal(shape.workspace, 0);
+}
+
+#define PAIRS "bwd head_dim=128 head_dim_v=64 activation=relu family=pairs arch=sm_90a"
+#define WHOLE "bwd head_dim=40 head_dim_v=64 activation=relu family=whole arch=sm_90a"
+
+static void families_that_have_all_keys_write_dq_themselves(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t keys;
+        uint32_t cluster;
+    } cases[] = {{WHOLE, 0, 1}, {WHOLE, 128, 1}, {PAIRS, 0, 2}, {PAIRS, 100, 2}, {PAIRS, 256, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct backward_shape shape;
+        struct gdpa_bwd_sm90_main_params boxed;
+        gdpa_args args = dense_args();
+        args.seqlen_k = cases[i].keys;
+        expect_ok(fill(cases[i].text, &args, &shape));
+        assert_true(shape.boxed && shape.persistent && shape.ordered && !shape.shares);
+        assert_int_equal(shape.cluster, cases[i].cluster);
+        assert_int_equal(shape.params.tiles_per_seq, 1); /* also without keys: dq is zero */
+        assert_int_equal(shape.params.num_tiles, 4);
+        assert_int_equal(shape.second.x, 0);
+        assert_int_equal(shape.sums, 0);
+        assert_int_equal(shape.workspace, 512);
+        backward_shape_place(&shape, NULL);
+        backward_shape_fit(&shape, 132);
+        backward_boxed_fill(&shape, &boxed);
+        assert_int_equal(shape.main.x, 4 * cases[i].cluster);
+        assert_null(boxed.order.counter);
+        assert_int_equal(shape.zeros, 0);
+    }
+}
+
+static void blocks_of_pairs_come_in_whole_clusters(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t multiprocessors;
+        int32_t margin;
+        uint32_t blocks;
+    } cases[] = {{132, 0, 132}, {131, 0, 130}, {132, 1, 130}, {132, 3, 128},
+                 {3, 0, 2},     {2, 1, 2},     {1, 0, 2},     {1, 5, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct backward_shape shape;
+        gdpa_args args = dense_args();
+        args.batch = 1000;
+        args.sm_margin = cases[i].margin;
+        expect_ok(fill(PAIRS, &args, &shape));
+        backward_shape_fit(&shape, cases[i].multiprocessors);
+        assert_int_equal(shape.main.x, cases[i].blocks);
+        assert_int_equal(shape.main.y, 1);
+    }
+}
+
+static void keys_that_a_family_cannot_have_all_are_refused_where_dq_is_wanted(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    args.seqlen_k = 129;
+    expect_failure(fill(WHOLE, &args, &shape), GDPA_E_ARGUMENT,
+                   "a sequence may have 129 keys (seqlen_k), and family whole makes dq from all of them at a time, at "
+                   "most 128; take family sm90, or leave family auto");
+    args.seqlen_k = 257;
+    expect_failure(fill(PAIRS, &args, &shape), GDPA_E_ARGUMENT, "257 keys (seqlen_k), and family pairs");
+    args.dq.data = NULL;
+    expect_ok(fill(PAIRS, &args, &shape));
+    assert_int_equal(shape.params.tiles_per_seq, 2); /* of 256 keys */
+    args = jagged_args();
+    expect_failure(
+        fill(PAIRS " layout_q=jagged layout_k=jagged", &args, &shape), GDPA_E_ARGUMENT,
+        "2000 keys (total_k, max_seqlen_k is 0), and family pairs makes dq from all of them at a time, at most "
+        "256; give the true max_seqlen_k");
+    args.max_seqlen_k = 300;
+    expect_failure(fill(PAIRS " layout_q=jagged layout_k=jagged", &args, &shape), GDPA_E_ARGUMENT,
+                   "300 keys (max_seqlen_k)");
+    args.max_seqlen_k = 256;
+    expect_ok(fill(PAIRS " layout_q=jagged layout_k=jagged", &args, &shape));
+    assert_int_equal(shape.params.tiles_per_seq, 1);
+    args.max_seqlen_k = 0;
+    args.total_k = 256;
+    expect_ok(fill(PAIRS " layout_q=jagged layout_k=jagged", &args, &shape));
+}
+
+static void the_box_of_dq_is_sixteen_rows_where_the_copy_engine_stores_them(void **state)
+{
+    (void)state;
+    struct backward_shape shape;
+    gdpa_args args = dense_args();
+    args.seqlen_k = 100;
+    expect_ok(fill(PAIRS, &args, &shape));
+    const struct tensor_box *box = &shape.boxes[4];
+    static const uint64_t extents[TENSOR_BOX_RANK] = {128, 300, 4, 2};
+    static const uint64_t strides[TENSOR_BOX_RANK - 1] = {4 * 128 * 2, 128 * 2, 300 * 4 * 128 * 2};
+    assert_int_equal(backward_boxes_count(shape.boxes), 5);
+    assert_ptr_equal(box->data, args.dq.data);
+    assert_int_equal(box->rows, 16);
+    assert_int_equal(box->dtype, GDPA_DTYPE_BF16);
+    assert_memory_equal(box->extents, extents, sizeof extents);
+    assert_memory_equal(box->strides, strides, sizeof strides);
+    expect_ok(fill(PAIRS " out_dtype=fp16", &args, &shape));
+    assert_int_equal(shape.boxes[4].dtype, GDPA_DTYPE_FP16);
+    /* None of fp32, without dq, and of the other families. */
+    expect_ok(fill(PAIRS " out_dtype=fp32", &args, &shape));
+    assert_int_equal(backward_boxes_count(shape.boxes), 4);
+    expect_ok(fill(HOPPER, &args, &shape));
+    assert_int_equal(backward_boxes_count(shape.boxes), 4);
+    args.dq.data = NULL;
+    expect_ok(fill(PAIRS, &args, &shape));
+    assert_int_equal(backward_boxes_count(shape.boxes), 4);
 }
 
 /* X(change of `a`, status, text of the error) */
@@ -406,6 +520,10 @@ int main(void)
         cmocka_unit_test(on_hopper_the_last_tiles_are_shared),
         cmocka_unit_test(on_hopper_tiles_of_causal_pairs_take_turns),
         cmocka_unit_test(on_hopper_keys_of_one_tile_are_claimed_where_there_is_memory),
+        cmocka_unit_test(families_that_have_all_keys_write_dq_themselves),
+        cmocka_unit_test(blocks_of_pairs_come_in_whole_clusters),
+        cmocka_unit_test(keys_that_a_family_cannot_have_all_are_refused_where_dq_is_wanted),
+        cmocka_unit_test(the_box_of_dq_is_sixteen_rows_where_the_copy_engine_stores_them),
         cmocka_unit_test(bad_arguments_are_refused_by_name),
         cmocka_unit_test(gradients_may_be_views_of_one_buffer),
         cmocka_unit_test(what_has_no_elements_shares_no_memory),
