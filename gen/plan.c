@@ -45,6 +45,13 @@ bool plan_has_all_keys(const struct kernel_plan *plan)
     return plan->family == KERNEL_FAMILY_WHOLE || plan->family == KERNEL_FAMILY_PAIRS;
 }
 
+bool plan_stores_queries(const gdpa_spec *normalised, const struct kernel_plan *plan)
+{
+    enum { BOX_COLUMNS = 64 };
+    const bool divided = normalised->head_dim <= BOX_COLUMNS && normalised->head_dim_v > BOX_COLUMNS;
+    return plan_has_all_keys(plan) && normalised->out_dtype != GDPA_DTYPE_FP32 && !divided;
+}
+
 int32_t plan_tile_keys(const struct kernel_plan *plan)
 {
     return plan->cluster > 1 ? plan->cluster * plan->block_n : plan->block_n;

@@ -54,6 +54,9 @@ bool plan_is_hopper(const struct kernel_plan *plan);
 /* Whether a backward kernel has all keys of a sequence in one block or cluster, and so makes dQ without sums in memory. */
 bool plan_has_all_keys(const struct kernel_plan *plan);
 
+/* Whether the copy engine stores dQ: of such kernels those with results of 16 bits, where no two warpgroups have columns of one chunk. */
+bool plan_stores_queries(const gdpa_spec *normalised, const struct kernel_plan *plan);
+
 /* Keys of what the blocks of a backward are dealt out: a tile, or one for each block of a cluster. */
 int32_t plan_tile_keys(const struct kernel_plan *plan);
 

@@ -267,7 +267,7 @@ gdpa_status backward_shape_fill(const gdpa_spec *normalised, const struct kernel
     if (plan_is_hopper(plan) && filled.main.x > 0) {
         filled.persistent = true;
         filled.boxed = true;
-        TRY(backward_boxes_fill(normalised, params, plan->block_m, plan->block_n, plan_has_all_keys(plan),
+        TRY(backward_boxes_fill(normalised, params, plan->block_m, plan->block_n, plan_stores_queries(normalised, plan),
                                 filled.boxes));
     }
     if (plan->dq_rows > 0 && filled.second.x > 0) {

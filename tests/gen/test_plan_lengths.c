@@ -156,6 +156,29 @@ static void whole_and_pairs_fit_hopper_where_their_columns_do(void **state)
     sbuf_deinit(&why);
 }
 
+static void the_copy_engine_stores_dq_of_chunks_that_one_warpgroup_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool stores;
+    } cases[] = {
+        {"bwd d=64 act=relu arch=90 family=whole", true},
+        {"bwd d=40 dv=64 act=relu arch=90 family=whole", true},
+        {"bwd d=64 dv=72 act=relu arch=90 family=whole", false}, /* each has half of the columns */
+        {"bwd d=16 dv=128 act=relu arch=90 family=whole", false},
+        {"bwd d=72 dv=8 act=relu arch=90 family=whole", true},
+        {"bwd d=128 act=relu arch=90 family=pairs", true},
+        {"bwd d=128 act=relu arch=90 family=pairs dtype=fp16 out_dtype=fp32", false},
+        {"bwd d=128 act=relu arch=90", false},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
+        const gdpa_spec spec = spec_of(cases[i].text);
+        const struct kernel_plan plan = plan_of(&spec);
+        assert_int_equal(plan_stores_queries(&spec, &plan), cases[i].stores);
+    }
+}
+
 static void a_plan_for_lengths_says_why(void **state)
 {
     (void)state;
@@ -244,6 +267,7 @@ int main(void)
         cmocka_unit_test(plans_for_lengths_are_checked_too),
         cmocka_unit_test(families_of_lengths_fit_every_architecture_up_to_head_dim_128),
         cmocka_unit_test(whole_and_pairs_fit_hopper_where_their_columns_do),
+        cmocka_unit_test(the_copy_engine_stores_dq_of_chunks_that_one_warpgroup_has),
         cmocka_unit_test(a_plan_for_lengths_says_why),
         cmocka_unit_test(lengths_choose_a_family_where_the_spec_leaves_it_open),
     };

@@ -271,7 +271,7 @@ static void on_hopper_keys_of_one_tile_are_claimed_where_there_is_memory(void **
 }
 
 #define PAIRS "bwd head_dim=128 head_dim_v=64 activation=relu family=pairs arch=sm_90a"
-#define WHOLE "bwd head_dim=40 head_dim_v=64 activation=relu family=whole arch=sm_90a"
+#define WHOLE "bwd head_dim=40 activation=relu family=whole arch=sm_90a"
 
 static void families_that_have_all_keys_write_dq_themselves(void **state)
 {
@@ -376,6 +376,8 @@ static void the_box_of_dq_is_sixteen_rows_where_the_copy_engine_stores_them(void
     expect_ok(fill(PAIRS " out_dtype=fp32", &args, &shape));
     assert_int_equal(backward_boxes_count(shape.boxes), 4);
     expect_ok(fill(HOPPER, &args, &shape));
+    assert_int_equal(backward_boxes_count(shape.boxes), 4);
+    expect_ok(fill(WHOLE " head_dim_v=128", &args, &shape)); /* whose warpgroups have half of a box */
     assert_int_equal(backward_boxes_count(shape.boxes), 4);
     args.dq.data = NULL;
     expect_ok(fill(PAIRS, &args, &shape));
