@@ -24,6 +24,7 @@ enum {
     WARPGROUP_WARPS = 4,
     WARPGROUP_THREADS = 128,
     WARPGROUP_KEYS = 64,
+    TILE_KEYS = CONSUMERS * WARPGROUP_KEYS,
     STEP_ROWS = 64,         /* query rows a step */
     NARROW_STEP_ROWS = 128, /* where dK and dV have 64 columns at most: what each step costs is shared by more rows */
     CHUNK_COLUMNS = 64,
@@ -162,11 +163,11 @@ static gdpa_status check_dq(const gdpa_spec *spec, const struct kernel_plan *pla
 
 static gdpa_status check(const gdpa_spec *spec, const struct kernel_plan *plan, struct sbuf *why)
 {
-    if (plan->block_m != step_rows(spec) || plan->block_n != CONSUMERS * WARPGROUP_KEYS ||
+    if (plan->block_m != step_rows(spec) || plan->block_n != TILE_KEYS ||
         plan->warps != (CONSUMERS + 1) * WARPGROUP_WARPS) {
         return fail(why, GDPA_E_ARGUMENT,
                     "block_m, block_n and warps of the plan are %d, %d and %d; the Hopper backward has %d, %d and %d",
-                    plan->block_m, plan->block_n, plan->warps, step_rows(spec), CONSUMERS * WARPGROUP_KEYS,
+                    plan->block_m, plan->block_n, plan->warps, step_rows(spec), TILE_KEYS,
                     (CONSUMERS + 1) * WARPGROUP_WARPS);
     }
     if (plan->query_stages < 2 || plan->query_stages > 3) {
@@ -245,7 +246,7 @@ static const char *pairs_refusal(const gdpa_spec *spec)
 static bool whole_suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
 {
     (void)spec;
-    return lengths->longest_k <= CONSUMERS * WARPGROUP_KEYS;
+    return lengths->longest_k <= TILE_KEYS;
 }
 
 /*
@@ -255,7 +256,7 @@ static bool whole_suits(const gdpa_spec *spec, const struct plan_lengths *length
 static bool pairs_suits(const gdpa_spec *spec, const struct plan_lengths *lengths)
 {
     const bool dense = spec->layout_q != GDPA_LAYOUT_JAGGED && spec->layout_k != GDPA_LAYOUT_JAGGED;
-    return lengths->longest_k > CONSUMERS * WARPGROUP_KEYS && lengths->longest_k <= PLAN_PAIR_KEYS &&
+    return lengths->longest_k > TILE_KEYS && lengths->longest_k <= PLAN_PAIR_KEYS &&
            lengths->mean_k >= PAIRS_FEWEST_KEYS && (!dense || lengths->pairs >= PAIRS_FEWEST_DENSE);
 }
 
@@ -263,7 +264,7 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
 {
     const struct arch_row *arch = arch_find(spec->arch);
     plan->block_m = step_rows(spec);
-    plan->block_n = CONSUMERS * WARPGROUP_KEYS;
+    plan->block_n = TILE_KEYS;
     plan->warps = (CONSUMERS + 1) * WARPGROUP_WARPS;
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->min_blocks = 1;

@@ -523,13 +523,12 @@ GDPA_API gdpa_status gdpa_prefetch(gdpa_ctx *ctx, const gdpa_spec *spec);
 GDPA_API gdpa_status gdpa_kernel_prepare(gdpa_kernel *kernel);
 
 /*
- * Device bytes that a launch with these arguments needs, from the host's maxima alone. A forward kernel needs none, but
- * for the schedules zigzag and dynamic without args->schedule (which a backward needs): it is made there, before each launch. A
- * backward kernel sums up dq there in fp32 (about heads_q * head_dim * 4 bytes for each row of q, rows and head_dim
- * rounded up to 16; on Hopper up to 9 MB more for the order of its work), or needs nothing: with spec.deterministic,
- * without dq, where all keys of a sequence are known to fit one tile (block_n of the plan; by seqlen_k or max_seqlen_k), or for families whole
- * and pairs. On Hopper all but the first take 512 bytes for the order, if there is no schedule; without them (NULL) it is slower where lengths differ. No
- * initialisation; aligned to 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
+ * Device bytes that a launch with these arguments needs, from the host's maxima alone. A forward kernel needs none, but for the schedules zigzag and
+ * dynamic without args->schedule (which a backward needs): it is made there, before each launch. A backward kernel sums up dq there in fp32 (about
+ * heads_q * head_dim * 4 bytes for each row of q, rows and head_dim rounded up to 16; on Hopper up to 9 MB more for the order of its work), or needs
+ * nothing: with spec.deterministic, without dq, where all keys of a sequence are known to fit one tile (block_n of the plan; by seqlen_k or
+ * max_seqlen_k), or for families whole and pairs. On Hopper all but the first take 512 bytes for the order, if there is no schedule; without them
+ * (NULL) it is slower where lengths differ. No initialisation; aligned to 256 bytes. Returns what gdpa_launch returns for bad arguments. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_workspace_size(gdpa_kernel *kernel, const gdpa_args *args, size_t *bytes);
 
@@ -562,19 +561,15 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
  * them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
  * Gradients share no memory with each other, the inputs or the workspace; only equal addresses are noticed.
  * spec->pass is bwd or default: the spec of the forward does, but for families short and stream. spec->unaligned is set by itself where the tensors
- * need it. Family and schedule auto: on Hopper, for dq, whole up to 128 keys (seqlen_k, max_seqlen_k) and pairs up to 256; else a schedule
- * left to auto is dynamic where args->schedule is set and lengths may differ (jagged or used lengths). In mode strict the spec's own where only
- * that was made. The workspace has gdpa_backward_workspace_size
- * bytes and may be NULL when that is 0, and where gdpa_workspace_size says so. With spec->deterministic every run gives the same bits; else the
- * order of the fp32 sums of dq may differ, but where keys fit one tile (or two of pairs). Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
+ * need it. Family and schedule auto: on Hopper, for dq, whole up to 128 keys (seqlen_k, max_seqlen_k), pairs up to 256; else schedule auto: dynamic
+ * with args->schedule if lengths may differ. In mode strict the spec's own instead. The workspace has gdpa_backward_workspace_size bytes and may be NULL
+ * when that is 0, and where gdpa_workspace_size says so. With spec->deterministic every run gives the same bits; else the order of the fp32 sums of dq
+ * may differ, but where keys fit one tile (or two of pairs). Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
  */
 GDPA_API gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
                                    size_t workspace_bytes, struct CUstream_st *stream);
 
-/*
- * gdpa_workspace_size for gdpa_backward: finds or makes the same kernel. With spec->arch 0 the device is the one that
- * gdpa_kernel_get takes. Since 0.1.
- */
+/* gdpa_workspace_size for gdpa_backward: finds or makes the same kernel. With spec->arch 0 the device is that of gdpa_kernel_get. Since 0.1. */
 GDPA_API gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
                                                   size_t *bytes);
 

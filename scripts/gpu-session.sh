@@ -7,8 +7,8 @@
 #     --jagged              the benchmark of the public shapes, too
 #     --sanitize            compute-sanitizer, too
 #     --conformance FILE    the emulator's conformance program (`make conformance` builds it)
-#     --only STEP,STEP      some steps: doctor warm default portable short public bench-portable bench-forward
-#                           bench-backward
+#     --only STEP,STEP      some steps: doctor warm default portable short whole pairs public bench-portable
+#                           bench-forward bench-backward
 #                           bench-jagged conformance memcheck racecheck synccheck initcheck
 #                           verify and bench compile what they lack on all processors; warm does it once for all of them.
 #     --seconds SECONDS     of each case of the benchmark (1.2)
@@ -18,7 +18,7 @@
 # exit code is 0 when every step was run and passed. Kernels are kept in GDPAJIT_CACHE_DIR, or in a folder that is removed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-only=,doctor,warm,default,portable,short,public,bench-portable,bench-forward,bench-backward,
+only=,doctor,warm,default,portable,short,whole,pairs,public,bench-portable,bench-forward,bench-backward,
 conformance=
 seconds=1.2
 limit=540
@@ -132,10 +132,12 @@ esac
 step doctor 30 setup.txt "$program" doctor
 # shellcheck disable=SC2086 # a list of words
 step warm 120 setup.txt "$program" warm --keep-going --progress never --matrix default --matrix portable \
-    --matrix short --matrix public $suites
+    --matrix short --matrix whole --matrix pairs --matrix public $suites
 verify default 100
 verify portable 100
 verify short 60
+verify whole 60
+verify pairs 60
 verify public 110
 bench portable 60
 bench forward 180

@@ -121,6 +121,10 @@ static const char *const backward_cases[] = {
     "bwd/dense/d128/q4096/k4096/h16x2/b8/bf16/fast_gelu",
     "bwd/jagged/d128/q1024/k128/h4/b1152/bf16/fast_gelu/fill0.5",
     "bwd/jagged/d128/q1024/k1024/h4/b1152/bf16/fast_gelu/fill0.5",
+    "bwd/jagged/d128/q1000/k128/h4/b1152/bf16/fast_gelu/whole", /* as gdpa_backward chooses them */
+    "bwd/jagged/d128/q1000/k128/h4/b1152/bf16/fast_gelu/fill0.5/whole",
+    "bwd/jagged/d128/q1024/k256/h4/b1152/bf16/fast_gelu/pairs",
+    "bwd/jagged/d128/q1024/k256/h4/b1152/bf16/fast_gelu/fill0.5/pairs",
     "bwd/dense/d128/q4096/k4096/h16/b8/bf16/fast_gelu/det",
     "bwd/dense/d128/q4096/k4096/h16/b8/bf16/fast_gelu/portable",
     "bwd/dense/d128/q4096/k4096/h16/b8/bf16/relu/portable",

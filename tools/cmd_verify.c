@@ -27,7 +27,7 @@ static const struct option_row options[] = {
      .letter = 'm',
      .kind = OPTION_TEXT,
      .values = "NAME",
-     .doc = "a list: default, portable, short, backward, small, tiny or public"},
+     .doc = "default, portable, short, whole, pairs, backward, small, tiny, public"},
     {.name = "arch", .kind = OPTION_TEXT, .values = "ARCH", .doc = "for specs without arch; default: this GPU's"},
     {.name = "filter", .kind = OPTION_REPEAT, .values = "TEXT", .doc = "only kernels whose spec holds every TEXT"},
     {.name = "shapes", .kind = OPTION_TEXT, .values = "LIST", .doc = "run these shapes, not those of the matrix"},
@@ -143,7 +143,9 @@ static bool take_words(struct verify *verify, char *why, size_t capacity)
     const struct args *args = &verify->tool->args;
     bool good = spec_list_add_words(&list, args->words, args->word_count, &rules, why, capacity);
     for (size_t i = 0; good && i < list.count; i++) {
-        kernel_add(verify, list.texts[i], shapes_general());
+        gdpa_spec spec = GDPA_SPEC_INIT;
+        (void)gdpa_spec_parse(list.texts[i], &spec); /* which the list did, too */
+        kernel_add(verify, list.texts[i], shapes_general(spec.family));
     }
     spec_list_deinit(&list);
     free(numbers);

@@ -7,6 +7,7 @@
  */
 #include "tools/matrix.h"
 
+#include "include/gdpajit.h"
 #include "tools/shapes.h"
 #include "tools/term.h"
 
@@ -20,6 +21,8 @@ const struct matrix_row matrices[] = {
      "every pair of options of the forward, every value of the backward's; what the committed records state"},
     {"portable", "the same kernels, all of the portable family, whatever the architecture offers"},
     {"short", "the forward of families short and stream, which lengths are needed to choose"},
+    {"whole", "the backward of the family whole, which up to 128 keys are needed to choose"},
+    {"pairs", "the backward of the family pairs, which up to 256 keys are needed to choose"},
     {"backward", "every pair of options of the backward"},
     {"small", "few kernels on tiny shapes, for compute-sanitizer"},
     {"tiny", "fewer still, for the slowest of its tools"},
@@ -53,6 +56,26 @@ static const char *const dim_values[] = {
     "head_dim=64 head_dim_v=128",
     "head_dim=8 head_dim_v=16",
     "head_dim=96 head_dim_v=248",
+};
+/* Of a backward that holds all keys of a sequence, in a block or in two. */
+static const char *const whole_dim_values[] = {
+    "head_dim=128",
+    "head_dim=64",
+    "head_dim=96",
+    "head_dim=32",
+    "head_dim=40",
+    "head_dim=120",
+    "head_dim=64 head_dim_v=128",
+    "head_dim=8 head_dim_v=16",
+    "head_dim=128 head_dim_v=8",
+};
+static const char *const pair_dim_values[] = {
+    "head_dim=128",
+    "head_dim=96",
+    "head_dim=120",
+    "head_dim=128 head_dim_v=64",
+    "head_dim=72 head_dim_v=128",
+    "head_dim=80 head_dim_v=16",
 };
 static const char *const mask_values[] = {
     "",
@@ -157,7 +180,19 @@ struct range {
     bool backward;
     const char *family; /* "": the architecture's own */
     int rows;           /* the first ones */
+    const struct factor
+        *dims; /* NULL: those of all families. Else aligned ones, whose sums are in no order of their own */
 };
+
+static const struct factor *dims_of(const struct range *range)
+{
+    return range->dims != NULL ? range->dims : &factors[FACTOR_DIMS];
+}
+
+static int factor_count(const struct range *range)
+{
+    return range->dims != NULL ? FACTOR_ALIGNMENT : range->backward ? FACTOR_COUNT : FACTOR_ORDER;
+}
 
 /*
  * Options that few kernels set: a forward does not depend on the first two, nor an old architecture on the third. One row in eight has a
@@ -194,7 +229,8 @@ static void choice_text(const struct choice *choice, const struct range *range, 
 {
     size_t length = (size_t)snprintf(text, capacity, range->backward ? "bwd" : "fwd");
     for (int factor = 0; factor < FACTOR_COUNT; factor++) {
-        const char *words = factors[factor].values[choice->value[factor]];
+        const struct factor *from = factor == FACTOR_DIMS ? dims_of(range) : &factors[factor];
+        const char *words = from->values[choice->value[factor]];
         if (words[0] != 0) {
             length += (size_t)snprintf(text + length, capacity - length, " %s", words);
         }
@@ -229,13 +265,13 @@ static bool visit_rows(const struct range *range, const char *arch, visit_fn vis
         return false;
     }
     int activations = factors[FACTOR_ACTIVATION].count;
-    int dims = factors[FACTOR_DIMS].count;
+    int dims = dims_of(range)->count;
     bool going = true;
     for (int row = 0; going && row < range->rows; row++) {
         struct choice choice = {{0}};
         choice.value[FACTOR_ACTIVATION] = row % activations;
         choice.value[FACTOR_DIMS] = (row / activations + row % activations) % dims;
-        for (int factor = FACTOR_DIMS + 1; factor < (range->backward ? FACTOR_COUNT : FACTOR_ORDER); factor++) {
+        for (int factor = FACTOR_DIMS + 1; factor < factor_count(range); factor++) {
             choice.value[factor] = best_value(pairs, &choice, factor, row);
         }
         meet(pairs, &choice);
@@ -262,9 +298,19 @@ enum {
 
 static bool visit_default(const char *family, const char *arch, visit_fn visit, void *user)
 {
-    const struct range forward = {false, family, all_rows()};
-    const struct range backward = {true, family, all_rows() / FEWER};
+    const struct range forward = {false, family, all_rows(), NULL};
+    const struct range backward = {true, family, all_rows() / FEWER, NULL};
     return visit_rows(&forward, arch, visit, user) && visit_rows(&backward, arch, visit, user);
+}
+
+/* Each activation twice. */
+static bool visit_of_few_keys(const char *family, const char *arch, visit_fn visit, void *user)
+{
+    static const struct factor whole = {VALUES(whole_dim_values), false};
+    static const struct factor pairs = {VALUES(pair_dim_values), false};
+    const struct range range = {true, family, 2 * factors[FACTOR_ACTIVATION].count,
+                                strcmp(family, "pairs") == 0 ? &pairs : &whole};
+    return visit_rows(&range, arch, visit, user);
 }
 
 enum {
@@ -343,12 +389,15 @@ bool matrix_specs(const char *name, const char *arch, bool (*visit)(const char *
         return visit_default("portable", arch, visit, user);
     }
     if (strcmp(name, "short") == 0) {
-        const struct range short_ones = {false, "short", all_rows() / 2};
-        const struct range streams = {false, "stream", all_rows() / 2};
+        const struct range short_ones = {false, "short", all_rows() / 2, NULL};
+        const struct range streams = {false, "stream", all_rows() / 2, NULL};
         return visit_rows(&short_ones, arch, visit, user) && visit_rows(&streams, arch, visit, user);
     }
+    if (strcmp(name, "whole") == 0 || strcmp(name, "pairs") == 0) {
+        return visit_of_few_keys(name, arch, visit, user);
+    }
     if (strcmp(name, "backward") == 0) {
-        const struct range range = {true, "", all_rows()};
+        const struct range range = {true, "", all_rows(), NULL};
         return visit_rows(&range, arch, visit, user);
     }
     if (strcmp(name, "small") == 0) {
@@ -415,6 +464,9 @@ unsigned long long matrix_shapes(const char *name, size_t index)
     if (strcmp(name, "default") == 0 || strcmp(name, "portable") == 0 || strcmp(name, "short") == 0 ||
         strcmp(name, "backward") == 0) {
         return default_shapes(index);
+    }
+    if (strcmp(name, "whole") == 0 || strcmp(name, "pairs") == 0) {
+        return shapes_of_few_keys(name[0] == 'w' ? GDPA_FAMILY_WHOLE : GDPA_FAMILY_PAIRS);
     }
     if (strcmp(name, "small") == 0) {
         return shape_bit("small") | shape_bit("small-gaps") | shape_bit("small-ring") | shape_bit("no-keys");

@@ -3,6 +3,7 @@
  */
 #include "tools/shapes.h"
 
+#include "include/gdpajit.h"
 #include "tools/term.h"
 
 #include <stdio.h>
@@ -251,6 +252,107 @@ const struct shape shapes[] = {
      .heads_q = 2,
      .heads_k = 1,
      .maximum = MAXIMUM_LOOSE},
+    /* Few keys, how many of them at most known: what families that hold all of them are run with. Up to 128 of each sequence, then up to 256. */
+    {.name = "few-edges",
+     .doc = "lengths at tile edges, up to 128 keys",
+     .batch = 14,
+     .fixed_q = 65,
+     .fixed_k = 128,
+     .lengths_k = LENGTHS_UP_TO,
+     .heads_q = 2,
+     .heads_k = 2},
+    {.name = "few-unit",
+     .doc = "the same with scale 1, three query heads a kv head, gaps",
+     .batch = 14,
+     .fixed_q = 1000,
+     .fixed_k = 127,
+     .lengths_k = LENGTHS_UP_TO,
+     .heads_q = 3,
+     .heads_k = 1,
+     .strides = STRIDES_GAPS,
+     .scale = SCALE_ONE},
+    {.name = "few-seqused",
+     .doc = "up to 128 keys, sequences shortened on both sides",
+     .batch = 10,
+     .fixed_q = 200,
+     .fixed_k = 128,
+     .lengths_k = LENGTHS_SHORT,
+     .heads_q = 2,
+     .heads_k = 2,
+     .strides = STRIDES_HEAD_MAJOR,
+     .seqused_q = true,
+     .seqused_k = true},
+    {.name = "few-many",
+     .doc = "up to 128 keys, several tiles a block",
+     .batch = 500,
+     .fixed_q = 130,
+     .fixed_k = 128,
+     .lengths_q = LENGTHS_SHORT,
+     .lengths_k = LENGTHS_SHORT,
+     .heads_q = 2,
+     .heads_k = 2,
+     .scale = SCALE_ONE},
+    {.name = "few-joined",
+     .doc = "up to 128 rows, views of one packed qkv tensor",
+     .batch = 6,
+     .fixed_q = 127,
+     .fixed_k = 127,
+     .lengths_q = LENGTHS_SHORT,
+     .lengths_k = LENGTHS_SAME,
+     .heads_q = 4,
+     .heads_k = 2,
+     .strides = STRIDES_JOINED,
+     .out_scale = -0.5F},
+    {.name = "pair-edges",
+     .doc = "lengths at tile edges, up to 256 keys",
+     .batch = 14,
+     .fixed_q = 64,
+     .fixed_k = 256,
+     .lengths_k = LENGTHS_UP_TO,
+     .heads_q = 2,
+     .heads_k = 2},
+    {.name = "pair-unit",
+     .doc = "the same with scale 1, three query heads a kv head, gaps",
+     .batch = 14,
+     .fixed_q = 1000,
+     .fixed_k = 129,
+     .lengths_k = LENGTHS_UP_TO,
+     .heads_q = 3,
+     .heads_k = 1,
+     .strides = STRIDES_GAPS,
+     .scale = SCALE_ONE},
+    {.name = "pair-seqused",
+     .doc = "up to 256 keys, sequences shortened on both sides",
+     .batch = 10,
+     .fixed_q = 200,
+     .fixed_k = 255,
+     .lengths_k = LENGTHS_UNIFORM,
+     .heads_q = 2,
+     .heads_k = 2,
+     .strides = STRIDES_HEAD_MAJOR,
+     .seqused_q = true,
+     .seqused_k = true},
+    {.name = "pair-many",
+     .doc = "up to 256 keys, several tiles a cluster",
+     .batch = 300,
+     .fixed_q = 130,
+     .fixed_k = 256,
+     .lengths_q = LENGTHS_SHORT,
+     .lengths_k = LENGTHS_SHORT,
+     .heads_q = 2,
+     .heads_k = 2,
+     .scale = SCALE_ONE},
+    {.name = "pair-joined",
+     .doc = "up to 256 rows, views of one packed qkv tensor",
+     .batch = 6,
+     .fixed_q = 250,
+     .fixed_k = 250,
+     .lengths_q = LENGTHS_SHORT,
+     .lengths_k = LENGTHS_SAME,
+     .heads_q = 4,
+     .heads_k = 2,
+     .strides = STRIDES_JOINED,
+     .out_scale = 0.125F},
     PUBLIC_SHAPE(256, 256, "1.0", LENGTHS_FIXED),
     PUBLIC_SHAPE(512, 512, "1.0", LENGTHS_FIXED),
     PUBLIC_SHAPE(1024, 1024, "1.0", LENGTHS_FIXED),
@@ -320,11 +422,21 @@ bool shapes_parse(const char *names, unsigned long long *bits, char *why, size_t
     return true;
 }
 
-unsigned long long shapes_general(void)
+static unsigned long long bit_of(const char *name)
 {
-    unsigned long long bits = 0;
-    for (int row = 0; strcmp(shapes[row].name, "large-batch") != 0; row++) {
-        bits |= 1ULL << row;
-    }
-    return bits;
+    const int row = shape_find(name);
+    return row >= 0 ? 1ULL << row : 0;
+}
+
+unsigned long long shapes_general(int32_t family)
+{
+    return family == GDPA_FAMILY_WHOLE || family == GDPA_FAMILY_PAIRS ? shapes_of_few_keys(family)
+                                                                      : bit_of("large-batch") - 1;
+}
+
+unsigned long long shapes_of_few_keys(int32_t family)
+{
+    const unsigned long long end = bit_of(family == GDPA_FAMILY_PAIRS ? "public-q256-k256-fill1.0" : "pair-edges");
+    return (end - bit_of("few-edges")) | bit_of("tall") | bit_of("zero-scale") | bit_of("single") | bit_of("no-keys") |
+           bit_of("no-queries") | bit_of("all-empty") | bit_of("no-sequences");
 }

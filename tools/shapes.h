@@ -10,7 +10,8 @@
 
 /* Lengths of the sequences of a jagged side. A dense side takes the row's fixed length. */
 enum shape_lengths {
-    LENGTHS_EDGES,   /* each drawn from 0, 1, 15, 63, 64, 65, 127, 128, 129, 1000 */
+    LENGTHS_EDGES, /* each drawn from 0, 1, 15, 63, 64, 65, 127, 128, 129, 1000 */
+    LENGTHS_UP_TO, /* each drawn from 0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 255, 256, as far as they are at most the fixed length */
     LENGTHS_FIXED,   /* the fixed length */
     LENGTHS_UNIFORM, /* 1 to the fixed length */
     LENGTHS_SHORT,   /* 0 to the fixed length */
@@ -65,7 +66,10 @@ int shape_find(const char *name);
 /* The bits of a comma-separated list of names; false, with the unknown name and the nearest one in why. */
 bool shapes_parse(const char *names, unsigned long long *bits, char *why, size_t capacity);
 
-/* The rows that say nothing about one matrix: what a spec from the command line is run with. */
-unsigned long long shapes_general(void);
+/* The rows that a spec from the command line is run with: of those that say nothing about one matrix what its family can hold. */
+unsigned long long shapes_general(int32_t family);
+
+/* The rows of which every family of a backward can hold all keys: at most 128, of pairs 256. */
+unsigned long long shapes_of_few_keys(int32_t family);
 
 #endif

@@ -41,7 +41,14 @@ static int64_t larger(int64_t left, int64_t right)
 static int32_t length_draw(enum shape_lengths rule, int64_t fixed, struct random_source *source)
 {
     static const int32_t edges[] = {0, 1, 15, 63, 64, 65, 127, 128, 129, 1000};
+    static const int32_t up_to[] = {0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 255, 256};
+    int64_t count = 0;
     switch (rule) {
+    case LENGTHS_UP_TO:
+        while (count < (int64_t)(sizeof up_to / sizeof *up_to) && up_to[count] <= fixed) {
+            count++;
+        }
+        return up_to[random_between(source, 0, count - 1)];
     case LENGTHS_EDGES:
         return edges[random_between(source, 0, (int64_t)(sizeof edges / sizeof *edges) - 1)];
     case LENGTHS_UNIFORM:

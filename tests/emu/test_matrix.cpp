@@ -1,5 +1,5 @@
 /*
- * The emulator matrix: every kernel of the matrices default and short runs on small shapes full of edges and is compared with the float64 reference.
+ * The emulator matrix: every kernel of the matrices default, short, whole and pairs runs on small shapes full of edges and is compared with the float64 reference.
  *
  * One process a kernel, EMU_JOBS of them at a time, so that a crash or a hang is the failure of one kernel. Prints TAP. A word as argument
  * runs only the kernels whose spec contains it.
@@ -95,6 +95,37 @@ const char *const few_keys[] = {
     "heads=1/1 q=0,700,129 k=64,0,7 complete=earliest max=unknown seed=30",
     "heads=1/1 q=500 k=70 used_k=31 complete=random strides=gaps seed=31",
 };
+/* Families that have all keys of a sequence run these alone: at most 128 of them. */
+const char *const all_keys[] = {
+    "heads=2/1 q=65,0,1,63,64,130 k=127,128,1,0,64,65 complete=random seed=41 blocks=4 resident=2",
+    "heads=4/2 q=200,3 k=128,70 strides=gaps before=3 behind=5 complete=earliest seed=42 blocks=2",
+    "heads=2/2 q=70,33,5 k=90,128,64 used_q=64,0,5 used_k=77,1,0 behind=2 place=start complete=random seed=43",
+    "heads=1/1 q=5,0,70 k=0,7,0 behind=1 max=unknown",
+    "batch=0 heads=2/2 behind=4",
+    "heads=2/1 q=30,70,5,200 k=90,20,64,7 used_q=20 before=2 behind=9 offsets=wrong seed=44",
+};
+/* Of pairs, at most 256. */
+const char *const keys_of_pairs[] = {
+    "heads=2/1 q=64,0,1,63,200 k=255,129,1,0,128 complete=random seed=45 blocks=4 resident=2",
+    "heads=2/2 q=129,65 k=256,200 strides=heads_first complete=earliest seed=46 blocks=3",
+    "heads=3/1 q=190,20 k=240,129 used_k=130,5 used_q=150,20 strides=expanded seed=47 blocks=2",
+    "heads=2/1 q=30,70,5 k=200,20,256 batch=4 offsets=wrong resident=2 seed=48 blocks=4",
+};
+const char *const all_keys_in_turn[] = {
+    "heads=2/1 q=33,70 k=120,20 grads=q seed=49",
+    "heads=2/1 q=40,70 k=100,60 grads=kv out_scale=0.01 seed=50",
+    "heads=2/2 q=1000 k=128 complete=random seed=51",
+    "heads=2/1 q=33,70 k=128,20 grads=qv complete=random seed=52",
+    "heads=1/1 q=3,0,9,70 k=20,1,100 batch=30 seed=53 blocks=4 resident=2 max=known complete=random",
+    "heads=2/2 q=40,70 k=120,20 grads=k seed=54",
+};
+const char *const keys_of_pairs_in_turn[] = {
+    "heads=2/1 q=33,70 k=256,20 grads=q complete=random seed=55 blocks=2",
+    "heads=2/2 q=1000 k=256 complete=random seed=56 blocks=2",
+    "heads=2/1 q=40,70 k=300,60 grads=kv seed=57 blocks=4", // more than two blocks have: without dq
+    "heads=1/1 q=3,0,9,70 k=200,1,130 batch=20 seed=58 blocks=4 resident=2 complete=latest",
+};
+const char accumulating_all[] = "heads=2/1 q=33,70,5 k=128,20,0 accumulate=1 seed=59";
 /* The smallest head dims, which the matrices leave out: a load or a store of a warp is more rows than there are. */
 const char *const narrowest[] = {
     "fwd head_dim=8 activation=fast_silu layout_q=jagged layout_k=jagged family=short",
@@ -103,6 +134,8 @@ const char *const narrowest[] = {
     "fwd head_dim=128 head_dim_v=8 activation=relu layout_q=jagged layout_k=jagged family=short",
     "fwd head_dim=16 head_dim_v=8 activation=relu layout_q=jagged layout_k=jagged",
     "bwd head_dim=8 activation=gelu causal layout_q=jagged layout_k=jagged",
+    "bwd head_dim=24 head_dim_v=96 activation=silu layout_q=jagged layout_k=jagged family=whole",
+    "bwd head_dim=72 head_dim_v=8 activation=relu layout_q=jagged layout_k=jagged family=pairs",
 };
 const char unaligned_shape[] = "heads=4/2 q=31,0,66 k=129,5,47 strides=odd before=1 behind=2 seed=11";
 
@@ -129,12 +162,33 @@ bool of_any_architecture(const std::string &spec)
            spec.find(" unaligned") != std::string::npos;
 }
 
+bool has_all_keys(const std::string &spec)
+{
+    return spec.find("family=whole") != std::string::npos || spec.find("family=pairs") != std::string::npos;
+}
+
+std::vector<std::string> shapes_of_all_keys(const std::string &spec, size_t number)
+{
+    std::vector<std::string> shapes(std::begin(all_keys), std::end(all_keys));
+    shapes.emplace_back(turn(all_keys_in_turn, number));
+    if (spec.find("family=pairs") != std::string::npos) {
+        shapes.insert(shapes.end(), std::begin(keys_of_pairs), std::end(keys_of_pairs));
+        shapes.emplace_back(turn(keys_of_pairs_in_turn, number));
+    }
+    if (spec.find("out_dtype=fp32") != std::string::npos) {
+        shapes.emplace_back(accumulating_all);
+    }
+    return shapes;
+}
+
 std::vector<Case> all_cases(const char *only)
 {
     static const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a", "sm_87", "sm_103a", "sm_121a"};
     std::vector<std::string> specs;
-    if (!matrix_specs("default", nullptr, collect, &specs) || !matrix_specs("short", nullptr, collect, &specs)) {
-        return {};
+    for (const char *name : {"default", "short", "whole", "pairs"}) {
+        if (!matrix_specs(name, nullptr, collect, &specs)) {
+            return {};
+        }
     }
     specs.insert(specs.end(), std::begin(narrowest), std::end(narrowest));
     std::vector<Case> cases;
@@ -145,6 +199,13 @@ std::vector<Case> all_cases(const char *only)
             }
             Case one;
             one.spec = specs[i] + " arch=" + arch;
+            if (has_all_keys(specs[i])) {
+                one.shapes = shapes_of_all_keys(specs[i], i);
+                if (arch == "sm_90a" && (only == nullptr || one.spec.find(only) != std::string::npos)) {
+                    cases.push_back(one);
+                }
+                continue;
+            }
             one.shapes.assign(std::begin(every_kernel), std::end(every_kernel));
             one.shapes.emplace_back(turn(in_turn, i));
             if (arch == "sm_90a") {

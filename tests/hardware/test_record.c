@@ -26,7 +26,7 @@
 static void every_kernel_of_today_has_run_on_a_gpu_or_says_why_not(void **state)
 {
     (void)state;
-    static const char *const names[] = {"default", "portable", "short", "public", NULL};
+    static const char *const names[] = {"default", "portable", "short", "whole", "pairs", "public", NULL};
     static const char *const archs[] = {"sm_90a", NULL};
     const struct hardware_question question = {TEST_SOURCE_DIR "/tests/hardware", names, archs};
     struct hardware_answer answer;

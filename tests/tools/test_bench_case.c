@@ -35,6 +35,8 @@ static void names_are_written_as_they_are_read(void **state)
         "fwd/qjagged/d64/q100/k100/h8/b3/fp16/silu/fill0.5",
         "fwd/kjagged/d64/q100/k100/h8/b3/fp16/silu",
         "fwd/dense/d64/q100/k100/h8/b3/fp16/silu/causal/w127,-1/outbf16/sm90",
+        "bwd/jagged/d128/q1000/k128/h4/b1152/bf16/fast_gelu/fill0.5/whole",
+        "bwd/kjagged/d128/q1024/k256/h4/b1152/bf16/fast_gelu/pairs",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[BENCH_NAME];

@@ -129,7 +129,8 @@ static void default_has_every_value_of_every_option(void **state)
             /* auto finds that of an architecture, and those of lengths have a matrix of their own */
             bool elsewhere =
                 strcmp(word->name, "family") == 0 &&
-                (strncmp(value, "sm", 2) == 0 || strcmp(value, "short") == 0 || strcmp(value, "stream") == 0);
+                (strncmp(value, "sm", 2) == 0 || strcmp(value, "short") == 0 || strcmp(value, "stream") == 0 ||
+                 strcmp(value, "whole") == 0 || strcmp(value, "pairs") == 0);
             if (!elsewhere && !number_met(collected, word, number_of(word, value))) {
                 fail_msg("no kernel has %s=%s", word->name, value);
             }
@@ -297,6 +298,8 @@ static void sizes_are_what_a_run_can_afford(void **state)
     assert_in_range(matrix_count("small"), 20, 40);
     assert_in_range(matrix_count("tiny"), 4, 10);
     assert_in_range(matrix_count("short"), 80, 160);
+    assert_in_range(matrix_count("whole"), 30, 40);
+    assert_in_range(matrix_count("pairs"), 30, 40);
     assert_in_range(matrix_count("backward"), 150, MOST_KERNELS);
     assert_in_range(matrix_count("public"), 1, 4);
     assert_int_equal(matrix_count("none"), 0);
@@ -344,6 +347,40 @@ static void short_has_every_activation_mask_type_and_layout_that_its_families_ru
     }
     assert_true(layouts[1][1] && layouts[1][2] && layouts[2][1] && layouts[2][2] && causal[0] && causal[1]);
     collected_free(collected);
+}
+
+static void whole_and_pairs_have_every_activation_mask_type_and_layout(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"whole", "pairs"};
+    for (int n = 0; n < 2; n++) {
+        struct collected *collected = collect(names[n], "sm_90a");
+        const int32_t family = n == 0 ? GDPA_FAMILY_WHOLE : GDPA_FAMILY_PAIRS;
+        bool activations[18] = {false}, types[4][4] = {{false}}, layouts[3][3] = {{false}}, dims[129] = {false};
+        bool causal[2] = {false}, windows[4] = {false};
+        for (size_t i = 0; i < collected->count; i++) {
+            const gdpa_spec *spec = &collected->specs[i];
+            assert_true(spec->pass == GDPA_PASS_BACKWARD && spec->family == family && spec->deterministic == 0);
+            activations[spec->activation] = true;
+            dims[spec->head_dim] = true;
+            types[spec->dtype][spec->out_dtype != 0 ? spec->out_dtype : spec->dtype] = true;
+            layouts[spec->layout_q != 0 ? spec->layout_q : 1][spec->layout_k != 0 ? spec->layout_k : 1] = true;
+            causal[spec->causal] = true;
+            windows[spec->flags & (GDPA_SPEC_WINDOW_LEFT | GDPA_SPEC_WINDOW_RIGHT)] = true;
+            assert_true(matrix_shapes(names[n], i) == shapes_of_few_keys(family));
+        }
+        for (int a = 1; a <= 17; a++) {
+            assert_true(activations[a]);
+        }
+        for (int in = GDPA_DTYPE_BF16; in <= GDPA_DTYPE_FP16; in++) {
+            assert_true(types[in][GDPA_DTYPE_BF16] && types[in][GDPA_DTYPE_FP16] && types[in][GDPA_DTYPE_FP32]);
+        }
+        assert_true(layouts[1][1] && layouts[1][2] && layouts[2][1] && layouts[2][2] && causal[0] && causal[1]);
+        assert_true(windows[0] && windows[1] && windows[2] && windows[3]);
+        assert_true(dims[96] && dims[120] && dims[128] &&
+                    (family == GDPA_FAMILY_WHOLE ? dims[8] && dims[64] : dims[72]));
+        collected_free(collected);
+    }
 }
 
 static void small_has_every_activation_and_both_layouts(void **state)
@@ -450,7 +487,7 @@ static void an_unknown_matrix_is_named_with_the_nearest(void **state)
     assert_false(matrix_specs("defaults", NULL, stop_at_third, &seen));
     matrix_unknown("defaults", why, sizeof why);
     assert_string_equal(why, "unknown matrix defaults (did you mean default?); known are default, portable, short, "
-                             "backward, small, tiny, public");
+                             "whole, pairs, backward, small, tiny, public");
 }
 
 int main(void)
@@ -467,6 +504,7 @@ int main(void)
         cmocka_unit_test(sizes_are_what_a_run_can_afford),
         cmocka_unit_test(portable_is_default_with_another_family),
         cmocka_unit_test(short_has_every_activation_mask_type_and_layout_that_its_families_run),
+        cmocka_unit_test(whole_and_pairs_have_every_activation_mask_type_and_layout),
         cmocka_unit_test(small_has_every_activation_and_both_layouts),
         cmocka_unit_test(tiny_has_both_families_types_and_layouts),
         cmocka_unit_test(default_runs_every_general_shape_with_every_layout),

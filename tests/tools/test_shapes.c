@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "include/gdpajit.h"
 #include "tools/shapes.h"
 
 static void names_are_unique_and_every_row_is_sound(void **state)
@@ -34,7 +35,7 @@ static void shapes_cover_groups_strides_maxima_and_scales(void **state)
     bool scales[SCALE_ZERO + 1] = {false};
     bool lengths[LENGTHS_SAME + 1] = {false};
     bool mqa = false, large = false, seqused_q = false, seqused_k = false, parameter = false, out_scale = false;
-    for (int i = 0; i <= shape_find("large-batch"); i++) {
+    for (int i = 0; strncmp(shapes[i].name, "public-", 7) != 0; i++) {
         const struct shape *shape = &shapes[i];
         ratios[shape->heads_q / shape->heads_k] = true;
         strides[shape->strides] = true;
@@ -93,10 +94,37 @@ static void unknown_names_are_refused_with_the_nearest(void **state)
 static void general_shapes_are_those_before_the_large_batch(void **state)
 {
     (void)state;
-    unsigned long long bits = shapes_general();
+    unsigned long long bits = shapes_general(GDPA_FAMILY_DEFAULT);
+    assert_true(bits == shapes_general(GDPA_FAMILY_SM90));
     assert_true((bits >> shape_find("edges") & 1) && (bits >> shape_find("no-sequences") & 1));
     assert_false(bits >> shape_find("large-batch") & 1);
     assert_false(bits >> shape_find("small") & 1);
+}
+
+/* The host must know it: a family that has all keys of a sequence refuses what may be more. */
+static void shapes_of_few_keys_promise_how_few_they_are(void **state)
+{
+    (void)state;
+    for (int32_t family = GDPA_FAMILY_WHOLE; family <= GDPA_FAMILY_PAIRS; family++) {
+        const unsigned long long bits = shapes_of_few_keys(family);
+        int64_t most = 0;
+        int count = 0;
+        assert_true(bits == shapes_general(family));
+        for (size_t row = 0; row < shape_count(); row++) {
+            const struct shape *shape = &shapes[row];
+            const bool empty = shape->lengths_k == LENGTHS_EMPTY;
+            if ((bits >> row & 1) != 0) {
+                count++;
+                assert_true(shape->maximum == MAXIMUM_EXACT || empty);
+                assert_true(shape->lengths_k != LENGTHS_EDGES || shape->batch == 0 || shape->fixed_k <= 1);
+                assert_true(shape->lengths_k != LENGTHS_SAME || shape->lengths_q == LENGTHS_SHORT);
+                most = shape->fixed_k > most ? shape->fixed_k : most;
+                most = shape->lengths_k == LENGTHS_SAME && shape->fixed_q > most ? shape->fixed_q : most;
+            }
+        }
+        assert_int_equal(most, family == GDPA_FAMILY_WHOLE ? 128 : 256);
+        assert_int_equal(count, family == GDPA_FAMILY_WHOLE ? 12 : 17);
+    }
 }
 
 int main(void)
@@ -107,6 +135,7 @@ int main(void)
         cmocka_unit_test(lists_of_names_become_bits),
         cmocka_unit_test(unknown_names_are_refused_with_the_nearest),
         cmocka_unit_test(general_shapes_are_those_before_the_large_batch),
+        cmocka_unit_test(shapes_of_few_keys_promise_how_few_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
