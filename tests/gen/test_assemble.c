@@ -209,6 +209,13 @@ static void each_option_is_true_for_its_specs_alone(void **state)
         {"unaligned", "d=64 act=relu arch=80 unaligned", "d=64 act=relu arch=80"},
         {"backward", "bwd d=64 act=relu arch=80", "d=64 act=relu arch=80"},
         {"deterministic", "bwd d=64 act=relu arch=80 deterministic", "d=64 act=relu arch=80 deterministic"},
+        {"whole", "bwd d=64 act=relu arch=90 family=whole", "bwd d=128 act=relu arch=90"},
+        {"whole", "bwd d=128 act=relu arch=90 family=pairs", "d=128 act=relu arch=90"},
+        {"stores_dq", "bwd d=64 act=relu arch=90 family=whole",
+         "bwd d=64 act=relu out_dtype=fp32 arch=90 family=whole"},
+        {"paired", "bwd d=128 act=relu arch=90 family=pairs", "bwd d=128 act=relu arch=90 family=whole"},
+        {"claims_alone", "bwd d=128 act=relu arch=90", "bwd d=128 act=relu arch=90 family=pairs"},
+        {"claims_alone", "bwd d=128 act=relu arch=90 family=whole", "bwd d=128 act=relu arch=90 deterministic"},
         {"split_columns", "bwd d=256 act=relu arch=80", "bwd d=64 act=relu arch=80"},
         {"q_in_registers", "d=64 act=relu arch=80", "d=256 act=relu arch=80"},
     };

@@ -31,7 +31,8 @@ static const struct target {
     const char *matrix, *arch;
     size_t step, first;
 } targets[] = {{"default", "sm_90a", 2, 0},  {"default", "sm_80", 4, 1}, {"portable", "sm_90a", 4, 2},
-               {"default", "sm_100a", 4, 3}, {"short", "sm_90a", 2, 0},  {"short", "sm_80", 4, 1}};
+               {"default", "sm_100a", 4, 3}, {"short", "sm_90a", 2, 0},  {"short", "sm_80", 4, 1},
+               {"whole", "sm_90a", 4, 0},    {"pairs", "sm_90a", 4, 1}};
 
 enum { MOST_KERNELS = 2048, MOST_ALLOWED = 64, TEXT_SIZE = 512, WHY_SIZE = 1 << 16 };
 
