@@ -156,7 +156,7 @@ the_sanitizers_are_run_when_asked_for() {
     if session SUMMARY=none -- --sanitize; then
         return 1
     fi
-    [ "$(grep -c '^FAILED .*sanitize-gpu: ' "$scratch/out")" = 4 ] && [ "$(grep -c '^ok ' "$scratch/out")" = 9 ]
+    [ "$(grep -c '^FAILED .*sanitize-gpu: ' "$scratch/out")" = 4 ] && [ "$(grep -c '^ok ' "$scratch/out")" = 11 ]
 }
 
 a_step_that_fails_is_told_and_the_others_go_on() {
