@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80
- * kernel     gdpa_bwd_sm80_d64_fp16_silu_causal_0d33fbd6
+ * kernel     gdpa_bwd_sm80_d64_fp16_silu_causal_1bf53d01
  * generator  (this version)
  * plan       portable block_m=64 block_n=128 slice_n=128 warps=8 threads=256 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=81920 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0 slice_m=64 column_parts=1 dq_threads=256
  * again      gdpa-jit show source "bwd head_dim=64 dtype=fp16 activation=silu causal arch=sm_80"
@@ -639,6 +639,7 @@ struct gdpa_bwd_sm90_params {
     struct gdpa_tensor_map k_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map dout_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map dq_map;   /* box 64 x 16; only where a block or cluster has all keys, and dq is not fp32 */
     struct gdpa_bwd_params common;
 };
 
@@ -825,6 +826,8 @@ struct GradientTile {
     int64_t first_row; // of the tile, in its sequence; may lie beyond its end
 };
 
+constexpr int kTileKeys = kBlockN;
+
 /* What tiles of one kind are counted over. */
 struct TileCounts {
     const int32_t *cu_seqlens;
@@ -903,7 +906,7 @@ __device__ inline int64_t block_number()
 /* The key tile of a block of the main kernel. */
 __device__ inline GradientTile find_key_tile(const gdpa_bwd_params &params, int64_t tile)
 {
-    return find_tile<kBlockN>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
+    return find_tile<kTileKeys>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
 }
 
 /* The query tile of a block of the second kernel. */
@@ -1613,7 +1616,7 @@ __device__ inline void bar_sync_0()
  * half of the columns.
  */
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm80_d64_fp16_silu_causal_0d33fbd6(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm80_d64_fp16_silu_causal_1bf53d01(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -1727,7 +1730,7 @@ __device__ inline float sums_factor(const gdpa_bwd_params &params)
  * (sequence, head). The factor is sums_factor of the main kernel. Rows that saw no key have sums of 0; rows outside of every sequence are not written.
  */
 
-extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm80_d64_fp16_silu_causal_0d33fbd6_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm80_d64_fp16_silu_causal_1bf53d01_dq(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const int64_t tile = block_number();

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=256 dtype=bf16 out_dtype=fp32 activation=gelu unaligned arch=sm_86
- * kernel     gdpa_bwd_sm86_d256_bf16_ofp32_gelu_unaligned_53fc30fd
+ * kernel     gdpa_bwd_sm86_d256_bf16_ofp32_gelu_unaligned_7f9ac2d5
  * generator  (this version)
  * plan       portable block_m=32 block_n=16 slice_n=16 warps=2 threads=64 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=83968 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0 slice_m=16 column_parts=2 dq_threads=256
  * again      gdpa-jit show source "bwd head_dim=256 dtype=bf16 out_dtype=fp32 activation=gelu unaligned arch=sm_86"
@@ -642,6 +642,7 @@ struct gdpa_bwd_sm90_params {
     struct gdpa_tensor_map k_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map dout_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map dq_map;   /* box 64 x 16; only where a block or cluster has all keys, and dq is not fp32 */
     struct gdpa_bwd_params common;
 };
 
@@ -829,6 +830,8 @@ struct GradientTile {
     int64_t first_row; // of the tile, in its sequence; may lie beyond its end
 };
 
+constexpr int kTileKeys = kBlockN;
+
 /* What tiles of one kind are counted over. */
 struct TileCounts {
     const int32_t *cu_seqlens;
@@ -907,7 +910,7 @@ __device__ inline int64_t block_number()
 /* The key tile of a block of the main kernel. */
 __device__ inline GradientTile find_key_tile(const gdpa_bwd_params &params, int64_t tile)
 {
-    return find_tile<kBlockN>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
+    return find_tile<kTileKeys>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
 }
 
 /* The query tile of a block of the second kernel. */
@@ -1547,7 +1550,7 @@ __device__ inline void bar_sync_0()
  * half of the columns.
  */
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm86_d256_bf16_ofp32_gelu_unaligned_53fc30fd(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm86_d256_bf16_ofp32_gelu_unaligned_7f9ac2d5(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -1650,7 +1653,7 @@ __device__ inline float sums_factor(const gdpa_bwd_params &params)
  * (sequence, head). The factor is sums_factor of the main kernel. Rows that saw no key have sums of 0; rows outside of every sequence are not written.
  */
 
-extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm86_d256_bf16_ofp32_gelu_unaligned_53fc30fd_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm86_d256_bf16_ofp32_gelu_unaligned_7f9ac2d5_dq(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const int64_t tile = block_number();

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_cda194a0
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_8e1657f5
  * generator  (this version)
  * plan       sm90 block_m=64 block_n=128 slice_n=32 warps=12 threads=384 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=164456 query_stages=3 value_columns=128 producer_registers=24 consumer_registers=240 dq_threads=512 dq_smem_bytes=229728 dq_rows=192 dq_keys=64 dq_key_stages=4 dq_producer_registers=32 dq_consumer_registers=160 depth_columns=128 share_columns=64
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu causal layout_q=jagged layout_k=jagged deterministic arch=sm_90a"
@@ -47,6 +47,91 @@ using int32_t = int;
 using uint32_t = unsigned int;
 using int64_t = long;
 using uint64_t = unsigned long;
+
+// ---- templates/bwd_layout_sm90.cuh
+/*
+ * Where things are in the shared memory of the Hopper backward kernel, and in the messages in it.
+ *
+ *     K, V     one tile each [kBlockN x head dim]
+ *     Q        kQueryStages x [kBlockM x head dim]
+ *     dO       kOutputStages x [kBlockM x head dim v]
+ *     dS       kScoreStages x [kBlockN keys x kBlockM queries]
+ *     64 x 64 of a gradient for each consumer, on their way to global memory
+ *     (paired: of K of the other block a chunk, two tiles of dS, where gradients are staged, too, and two of that of the other block)
+ *     messages, notes on the steps, and barriers
+ *
+ * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
+ * are zeros.
+ */
+
+constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 keys each; warpgroup 0 feeds them
+constexpr int kWarpgroupThreads = 128;
+// Named barriers of the feeding warps, each of that warp alone; consumers have the first ones (bwd_products_sm90.cuh).
+constexpr uint32_t kProducerBarrier = 15;
+constexpr uint32_t kRepairBarrier = 14; // of consumers, where dS has three slots: but then they hold no V
+constexpr int kChunkColumns = 64;
+constexpr bool kSumsQueries = false; // the second kernel makes dQ
+constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
+constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
+constexpr bool kWhole = false;
+constexpr bool kPaired = false;
+constexpr int kOutputStages = 2; // dO is read within one step
+// The two warpgroups share dQ by its rows where a step has 128 of them, else by its columns.
+constexpr bool kSharesRows = kBlockM == 128;
+// dQ of a step follows two steps behind, and the other warpgroup may be one step behind that; with three slots it is waited for.
+constexpr int kScoreSlots = kSharesRows ? 3 : 4;
+constexpr int kScoreStages = kSumsQueries ? kScoreSlots : 0;
+constexpr int kKeyChunkBytes = kBlockN * 128;
+constexpr int kQueryChunkBytes = kBlockM * 128;
+constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
+constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
+constexpr int kQueryBytes = kDepthChunks * kQueryChunkBytes;
+constexpr int kOutputBytes = kValueChunks * kQueryChunkBytes;
+constexpr int kScoreBytes = kBlockN * kBlockM * 2;
+
+/* The message of a key tile, written by the scout and passed on by the producer: 32-bit words at these bytes. */
+constexpr int kWorkOffsetK = 0;    // 64 bits: elements of dk before key 0 of the tile
+constexpr int kWorkOffsetV = 8;    // 64 bits: of dv
+constexpr int kWorkSumBlock = 16;  // 64 bits: blocks of dq_sum before row 0 of the sequence
+constexpr int kWorkFirstKey = 24;  // of the tile, in its sequence
+constexpr int kWorkValidKeys = 28; // keys of the tile that exist; negative: no more work
+constexpr int kWorkLengthQ = 32;
+constexpr int kWorkLengthK = 36;
+constexpr int kWorkFirstTile = 40; // query tiles [first, end)
+constexpr int kWorkEndTile = 44;
+constexpr int kWorkStartTile = 48; // where the walk over them begins, and ends
+constexpr int kWorkHeadK = 52;     // coordinates in the tensor maps
+constexpr int kWorkRowQ = 56;      // of the sequence; 0 in dense tensors
+constexpr int kWorkRowK = 60;
+constexpr int kWorkBatchQ = 64; // 0 in jagged tensors
+constexpr int kWorkBatchK = 68;
+constexpr int kWorkWords = 18;
+constexpr int kWorkBytes = 96;
+
+/* The note on a step, written before its queries arrive, and read until its dQ is done. */
+constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
+constexpr int kNoteValidRows = 8; // of the query tile
+constexpr int kNoteBytes = 16;
+constexpr int kNotes = 8; // queries are kQueryStages steps ahead of those that are done with, and dQ lags behind by two
+
+constexpr int kKeyPlace = 0;
+constexpr int kOtherKeyPlace = kKeyPlace + kKeyBytes;
+constexpr int kValuePlace = kOtherKeyPlace + (kPaired ? kKeyChunkBytes : 0);
+constexpr int kQueryPlace = kValuePlace + kValueBytes;
+constexpr int kOutputPlace = kQueryPlace + kQueryStages * kQueryBytes;
+constexpr int kScorePlace = kOutputPlace + kOutputStages * kOutputBytes;
+constexpr int kStagingPlace = kScorePlace + kScoreStages * kScoreBytes;
+constexpr int kStagingBytes = 64 * 128;
+constexpr int kStagings = kPaired ? 0 : kConsumers;
+constexpr int kWorkPlace = kStagingPlace + kStagings * kStagingBytes;
+constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
+constexpr int kFoundPlace = kNotePlace + kNotes * kNoteBytes;
+constexpr int kBarrierPlace = kFoundPlace + kWorkBytes;
+constexpr int kTileBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
+constexpr int kPairBarriers = kPaired ? 3 + 4 * 2 + 2 : 0; // the keys of the other block, and what is sent
+constexpr int kBarriers = kTileBarriers + 2 + kPairBarriers;
+static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
+static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
 
 // ---- templates/params.h
 /*
@@ -107,6 +192,7 @@ struct gdpa_bwd_sm90_params {
     struct gdpa_tensor_map k_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map dout_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map dq_map;   /* box 64 x 16; only where a block or cluster has all keys, and dq is not fp32 */
     struct gdpa_bwd_params common;
 };
 
@@ -241,79 +327,8 @@ __device__ inline void bar_warp_sync()
 
 // ---- templates/bwd_work_sm90.cuh
 /*
- * Shared memory of the Hopper backward kernel, and the messages in it.
- *
- *     K, V     one tile each [kBlockN x head dim]
- *     Q        kQueryStages x [kBlockM x head dim]
- *     dO       kOutputStages x [kBlockM x head dim v]
- *     dS       kScoreStages x [kBlockN keys x kBlockM queries]
- *     64 x 64 of a gradient for each consumer, on their way to global memory
- *     messages, notes on the steps, and barriers
- *
- * Every tile consists of chunks of 64 columns, [rows][128 bytes] with the 128-byte swizzle of the copy engine; columns beyond the head dim
- * are zeros.
+ * Shared memory of the Hopper backward kernel: addresses, barriers, words of messages (bwd_layout_sm90.cuh has the map).
  */
-
-constexpr int kConsumers = kWarps / 4 - 1; // warpgroups of 64 keys each; warpgroup 0 feeds them
-constexpr int kWarpgroupThreads = 128;
-constexpr int kChunkColumns = 64;
-constexpr bool kSumsQueries = false; // the second kernel makes dQ
-constexpr int kDepthChunks = (kHeadDim + kChunkColumns - 1) / kChunkColumns;
-constexpr int kValueChunks = (kHeadDimV + kChunkColumns - 1) / kChunkColumns;
-constexpr int kOutputStages = 2; // dO is read within one step
-// The two warpgroups share dQ by its rows where a step has 128 of them, else by its columns.
-constexpr bool kSharesRows = kBlockM == 128;
-// dQ of a step follows two steps behind, and the other warpgroup may be one step behind that; with three slots it is waited for.
-constexpr int kScoreSlots = kSharesRows ? 3 : 4;
-constexpr int kScoreStages = kSumsQueries ? kScoreSlots : 0;
-constexpr int kKeyChunkBytes = kBlockN * 128;
-constexpr int kQueryChunkBytes = kBlockM * 128;
-constexpr int kKeyBytes = kDepthChunks * kKeyChunkBytes;
-constexpr int kValueBytes = kValueChunks * kKeyChunkBytes;
-constexpr int kQueryBytes = kDepthChunks * kQueryChunkBytes;
-constexpr int kOutputBytes = kValueChunks * kQueryChunkBytes;
-constexpr int kScoreBytes = kBlockN * kBlockM * 2;
-
-/* The message of a key tile, written by the scout and passed on by the producer: 32-bit words at these bytes. */
-constexpr int kWorkOffsetK = 0;    // 64 bits: elements of dk before key 0 of the tile
-constexpr int kWorkOffsetV = 8;    // 64 bits: of dv
-constexpr int kWorkSumBlock = 16;  // 64 bits: blocks of dq_sum before row 0 of the sequence
-constexpr int kWorkFirstKey = 24;  // of the tile, in its sequence
-constexpr int kWorkValidKeys = 28; // keys of the tile that exist; negative: no more work
-constexpr int kWorkLengthQ = 32;
-constexpr int kWorkLengthK = 36;
-constexpr int kWorkFirstTile = 40; // query tiles [first, end)
-constexpr int kWorkEndTile = 44;
-constexpr int kWorkStartTile = 48; // where the walk over them begins, and ends
-constexpr int kWorkHeadK = 52;     // coordinates in the tensor maps
-constexpr int kWorkRowQ = 56;      // of the sequence; 0 in dense tensors
-constexpr int kWorkRowK = 60;
-constexpr int kWorkBatchQ = 64; // 0 in jagged tensors
-constexpr int kWorkBatchK = 68;
-constexpr int kWorkWords = 18;
-constexpr int kWorkBytes = 96;
-
-/* The note on a step, written before its queries arrive, and read until its dQ is done. */
-constexpr int kNoteOffset = 0;    // 64 bits: elements of dq_sum, or of dq, before row 0 of the query tile
-constexpr int kNoteValidRows = 8; // of the query tile
-constexpr int kNoteBytes = 16;
-constexpr int kNotes = 8; // queries are kQueryStages steps ahead of those that are done with, and dQ lags behind by two
-
-constexpr int kKeyPlace = 0;
-constexpr int kValuePlace = kKeyPlace + kKeyBytes;
-constexpr int kQueryPlace = kValuePlace + kValueBytes;
-constexpr int kOutputPlace = kQueryPlace + kQueryStages * kQueryBytes;
-constexpr int kScorePlace = kOutputPlace + kOutputStages * kOutputBytes;
-constexpr int kStagingPlace = kScorePlace + kScoreStages * kScoreBytes;
-constexpr int kStagingBytes = 64 * 128;
-constexpr int kWorkPlace = kStagingPlace + kConsumers * kStagingBytes;
-constexpr int kNotePlace = kWorkPlace + 2 * kWorkBytes;
-constexpr int kFoundPlace = kNotePlace + kNotes * kNoteBytes;
-constexpr int kBarrierPlace = kFoundPlace + kWorkBytes;
-constexpr int kTileBarriers = 2 + 6 + 3 * kQueryStages + 3 * kOutputStages;
-constexpr int kBarriers = kTileBarriers + 2;
-static_assert(kBarrierPlace + kBarriers * 8 <= kSmemBytes, "the plan gave too little shared memory");
-static_assert(kBlockN == kConsumers * 64 && kConsumers == 2 && (kBlockM == 64 || kBlockM == 128), "a consumer warpgroup owns 64 keys");
 
 /*
  * The query tiles that see a key tile, in the order in which they pass by, the same for each head of the group. Blocks that run together have
@@ -428,11 +443,11 @@ __device__ inline void init_tile_barriers(const TileBarriers &barriers, uint32_t
 /* By one thread, followed by a barrier of the block. */
 __device__ inline void init_barriers(const Shared &shared)
 {
-    mbarrier_init(shared.work_full(0), 1);
-    mbarrier_init(shared.work_full(1), 1);
+    mbarrier_init(shared.work_full(0), 32); // each lane passes on a word
+    mbarrier_init(shared.work_full(1), 32);
     init_tile_barriers(shared.of_keys(), kConsumers); // one thread a warpgroup: products end for all of it
     // The last one that a tile of keys is done with, its message included: every reader of both, repairs included.
-    init_tile_barriers(shared.of_values(), kConsumers * kWarpgroupThreads + 32);
+    init_tile_barriers(shared.of_values(), kConsumers * kWarpgroupThreads + (kPaired ? 64 : 32));
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         init_tile_barriers(shared.of_queries(slot), kConsumers);
     }
@@ -440,7 +455,7 @@ __device__ inline void init_barriers(const Shared &shared)
         init_tile_barriers(shared.of_outputs(slot), kConsumers);
     }
     mbarrier_init(shared.found_full(), 1);
-    mbarrier_init(shared.found_empty(), 1);
+    mbarrier_init(shared.found_empty(), 32);
     fence_mbarrier_init();
 }
 
@@ -873,6 +888,22 @@ __device__ inline void fence_proxy_async_shared()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// ---- templates/ptx/named_barrier.cuh
+/*
+ * Barriers among some warps of a block, by number (1 to 15; 0 is the one of the whole block). PTX ISA, "bar".
+ */
+
+__device__ inline void bar_sync(uint32_t number, uint32_t threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+/* Counts as arrived without waiting. */
+__device__ inline void bar_arrive(uint32_t number, uint32_t threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 // ---- templates/ptx/special_registers.cuh
 /*
  * Who am I: %tid, %ctaid, %nctaid. PTX ISA, "Special Registers". Blocks are one-dimensional; a grid has a second dimension
@@ -952,15 +983,16 @@ template <int kSlots> struct RingPlace {
  * four operands, pairs beyond the end of a sequence add exactly nothing, and need no mask.
  */
 
-/* All chunks of a tile, by one thread. */
+/* Chunks of a tile from column `first_column` on, by one thread. */
 template <int kChunks, int kChunkBytes>
 __device__ inline void load_box(uint32_t shared, const gdpa_tensor_map *map, uint32_t barrier, int32_t row, int32_t head,
-                                int32_t batch)
+                                int32_t batch, int32_t first_column = 0)
 {
     mbarrier_arrive_expect_tx(barrier, kChunks * kChunkBytes);
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
-        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, chunk * kChunkColumns, row, head, batch);
+        cp_async_bulk_tensor_4d_load(shared + chunk * kChunkBytes, map, barrier, first_column + chunk * kChunkColumns,
+                                     row, head, batch);
     }
 }
 
@@ -994,13 +1026,13 @@ struct Producer {
     RingPlace<kQueryStages> query_place;
     RingPlace<kOutputStages> output_place;
 
-    /* By one thread: K or V of the tile, once its readers are done with the one before. */
+    /* By one thread: K or V of the tile that begins at key `row`, once its readers are done with the one before. */
     template <int kChunks>
-    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers) const
+    __device__ void load_keys(uint32_t to, const gdpa_tensor_map *map, const TileBarriers &barriers, int32_t row,
+                              int32_t first_column = 0) const
     {
         const uint32_t work = shared.work(tile);
         mbarrier_wait_parity(barriers.empty, tile % 2 ^ 1);
-        const int32_t row = read_word(work + kWorkFirstKey);
         const int32_t length = read_word(work + kWorkLengthK);
         const bool raw = keys_need_repair(params->common, row, length);
         if (length == 0) {
@@ -1008,7 +1040,7 @@ struct Producer {
             return;
         }
         load_box<kChunks, kKeyChunkBytes>(to, map, raw ? barriers.raw : barriers.full, read_word(work + kWorkRowK) + row,
-                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK));
+                                          read_word(work + kWorkHeadK), read_word(work + kWorkBatchK), first_column);
     }
 
     /* By one thread: where the dQ of a step goes. */
@@ -1061,8 +1093,9 @@ struct Producer {
 
     __device__ void load_keys_and_values() const
     {
-        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys());
-        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values());
+        const int32_t row = read_word(shared.work(tile) + kWorkFirstKey);
+        load_keys<kDepthChunks>(shared.keys(), &params->k_map, shared.of_keys(), row);
+        load_keys<kValueChunks>(shared.values(), &params->v_map, shared.of_values(), row);
     }
 
     /* By one thread. The first queries do not wait for the key tile before: they load while it is stored. */
@@ -1095,11 +1128,9 @@ struct Producer {
         if (is_last ? place == kWorkValidKeys : place < kWorkWords * 4) {
             st_shared_b32(shared.work(tile) + place, ld_shared_b32(shared.found() + place));
         }
-        bar_warp_sync();
-        if (tid_x() == 0) {
-            mbarrier_arrive(shared.found_empty());
-            mbarrier_arrive(shared.work_full(tile));
-        }
+        mbarrier_arrive(shared.found_empty());
+        mbarrier_arrive(shared.work_full(tile));
+        mbarrier_wait_parity(shared.work_full(tile), tile / 2 % 2); // lanes read each other's words
     }
 
     __device__ void run()
@@ -1114,7 +1145,8 @@ struct Producer {
             if (tid_x() == 0) {
                 load(queries);
             }
-            bar_warp_sync();
+            // One lane has waited for the readers of the message that all of them write over next.
+            bar_sync(kProducerBarrier, 32);
             ++tile;
         }
     }
@@ -1421,17 +1453,21 @@ struct Products {
         }
     }
 
-    /* This warpgroup's rows or columns of dQ = dS^T K, over the keys of both. */
-    __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores) const
+    /* The columns of K that this warpgroup makes of dQ. */
+    __device__ uint32_t share_of_keys() const
+    {
+        const uint32_t columns = first_share_column();
+        return shared.keys() + columns / kChunkColumns * kKeyChunkBytes + columns % kChunkColumns * 2;
+    }
+
+    /* This warpgroup's rows or columns of dQ = dS^T K, or dQ +=, over the keys of both. */
+    __device__ void multiply_keys(float (&sums)[kQuerySums], uint32_t scores, uint32_t keys, bool accumulate) const
     {
         const uint64_t a = wgmma_descriptor_128b(scores + first_share_row() * (kBlockN * 2), 16, 1024);
-        const uint32_t columns = first_share_column();
-        const uint64_t b = wgmma_descriptor_128b(shared.keys() + columns / kChunkColumns * kKeyChunkBytes +
-                                                     columns % kChunkColumns * 2,
-                                                 kKeyChunkBytes, 1024);
+        const uint64_t b = wgmma_descriptor_128b(keys, kKeyChunkBytes, 1024);
 #pragma unroll
         for (int step = 0; step < kKeySteps; ++step) {
-            wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0);
+            wgmma_m64k16_ss<1, 1>(sums, a + step * (16 * 128) / 16, b + step * (16 * 128) / 16, step > 0 || accumulate);
         }
     }
 
@@ -1476,6 +1512,8 @@ struct Products {
  * The warp of the Hopper backward that zeroes the rows of tiles which are not of the sequence, before the consumers see them.
  */
 
+static_assert(!kHoldsValues || kScoreSlots != 3, "the named barrier of repairs is no one else's");
+
 /* Follows the messages like a consumer. Called by one whole warp. */
 struct Repairer {
     Shared shared;
@@ -1504,7 +1542,11 @@ struct Repairer {
     {
         mbarrier_wait_parity(barriers.raw, phase);
         zero_rows<kRows, kChunks>(place, first_row);
-        bar_warp_sync();
+        if (kHoldsValues) { // consumers read V by ordinary loads
+            bar_sync(kRepairBarrier, 32);
+        } else {
+            bar_warp_sync();
+        }
         if (tid_x() % 32 == 0) {
             mbarrier_arrive(barriers.full);
         }
@@ -1592,6 +1634,8 @@ struct GradientTile {
     int64_t first_row; // of the tile, in its sequence; may lie beyond its end
 };
 
+constexpr int kTileKeys = kBlockN;
+
 /* What tiles of one kind are counted over. */
 struct TileCounts {
     const int32_t *cu_seqlens;
@@ -1670,7 +1714,7 @@ __device__ inline int64_t block_number()
 /* The key tile of a block of the main kernel. */
 __device__ inline GradientTile find_key_tile(const gdpa_bwd_params &params, int64_t tile)
 {
-    return find_tile<kBlockN>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
+    return find_tile<kTileKeys>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
 }
 
 /* The query tile of a block of the second kernel. */
@@ -1843,6 +1887,63 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
     return {first, static_cast<int32_t>(length)};
 }
 
+// ---- templates/bwd_message_sm90.cuh
+/*
+ * The message about a key tile of the Hopper backward, as the scout leaves it to the producer: where the tile is, which queries it meets, and
+ * which blocks share it.
+ */
+
+/* By one thread, but for what says otherwise. */
+struct Messages {
+    Shared shared;
+    const gdpa_bwd_params *params;
+    const gdpa_bwd_order *order;
+
+    /* The query tiles that a key tile has to meet. */
+    __device__ QueryTiles find_queries(int32_t first_key, int32_t valid_keys, int32_t length_q, int32_t length_k) const
+    {
+        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, length_q, length_k);
+        if (writes_queries(*params)) { // rows that see no key get their zeros here, too
+            range = {0, length_q};
+        }
+        QueryTiles queries;
+        queries.first = range.begin / kBlockM;
+        queries.end = (range.end + kBlockM - 1) / kBlockM;
+        queries.start = queries.first;
+        return queries;
+    }
+
+    /* By one thread: the message of a key tile. */
+    __device__ void write_message(const GradientTile &place, const Sequence &q, const Sequence &k) const
+    {
+        const gdpa_bwd_params &common = *params;
+        const uint32_t work = shared.found();
+        const int32_t first_key = static_cast<int32_t>(place.first_row);
+        const int32_t keys_left = k.length - first_key;
+        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
+        const QueryTiles queries = find_queries(first_key, valid_keys, q.length, k.length);
+        const int64_t key_row = k.first_row + first_key;
+        st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
+                                               place.head * common.dk_stride_head);
+        st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
+                                               place.head * common.dv_stride_head);
+        st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
+        write_word(work + kWorkFirstKey, first_key);
+        write_word(work + kWorkValidKeys, valid_keys);
+        write_word(work + kWorkLengthQ, q.length);
+        write_word(work + kWorkLengthK, k.length);
+        write_word(work + kWorkFirstTile, queries.first);
+        write_word(work + kWorkEndTile, queries.end);
+        write_word(work + kWorkStartTile, queries.start);
+        write_word(work + kWorkHeadK, place.head);
+        write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
+        write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
+        write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
+        write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
+    }
+
+};
+
 // ---- templates/bwd_scout_sm90.cuh
 /*
  * The warp of the Hopper backward that finds work: a key tile ahead of the producer, to which it leaves a message.
@@ -1856,58 +1957,8 @@ __device__ inline Sequence find_sequence(const int32_t *cu_seqlens, const int32_
  */
 
 /* Called by one whole warp. */
-struct Scout {
-    Shared shared;
-    const gdpa_bwd_params *params;
-    const gdpa_bwd_order *order;
+struct Scout : Messages {
     uint32_t found = 0; // messages, counted
-
-    /* The query tiles that a key tile has to meet. */
-    __device__ QueryTiles find_queries(int32_t first_key, int32_t valid_keys, int32_t length_q, int32_t length_k) const
-    {
-        QueryRange range = visible_queries(first_key, first_key + valid_keys - 1, length_q, length_k);
-        if (writes_queries(*params)) { // rows that see no key get their zeros here, too
-            range = {0, length_q};
-        }
-        QueryTiles queries;
-        queries.first = range.begin / kBlockM;
-        queries.end = (range.end + kBlockM - 1) / kBlockM;
-        queries.start = queries.first;
-        if (queries.count() > 0) {
-            queries.start += static_cast<int32_t>(static_cast<uint32_t>(first_key) / kBlockM %
-                                                  static_cast<uint32_t>(queries.count()));
-        }
-        return queries;
-    }
-
-    /* By one thread: the message of a key tile. */
-    __device__ void write_message(const GradientTile &place, const Sequence &q, const Sequence &k) const
-    {
-        const gdpa_bwd_params &common = *params;
-        const uint32_t work = shared.found();
-        const int32_t first_key = static_cast<int32_t>(place.first_row);
-        const int32_t keys_left = k.length - first_key;
-        const int32_t valid_keys = keys_left < kBlockN ? keys_left : kBlockN;
-        const int64_t key_row = k.first_row + first_key;
-        st_shared_b64(work + kWorkOffsetK, place.batch * common.dk_stride_batch + key_row * common.dk_stride_row +
-                                               place.head * common.dk_stride_head);
-        st_shared_b64(work + kWorkOffsetV, place.batch * common.dv_stride_batch + key_row * common.dv_stride_row +
-                                               place.head * common.dv_stride_head);
-        st_shared_b64(work + kWorkSumBlock, first_sum_block(common, place.batch, q.first_row));
-        write_word(work + kWorkFirstKey, first_key);
-        write_word(work + kWorkValidKeys, valid_keys);
-        write_word(work + kWorkLengthQ, q.length);
-        write_word(work + kWorkLengthK, k.length);
-        const QueryTiles queries = find_queries(first_key, valid_keys, q.length, k.length);
-        write_word(work + kWorkFirstTile, queries.first);
-        write_word(work + kWorkEndTile, queries.end);
-        write_word(work + kWorkStartTile, queries.start);
-        write_word(work + kWorkHeadK, place.head);
-        write_word(work + kWorkRowQ, static_cast<int32_t>(q.first_row));
-        write_word(work + kWorkRowK, static_cast<int32_t>(k.first_row));
-        write_word(work + kWorkBatchQ, common.cu_seqlens_q == nullptr ? place.batch : 0);
-        write_word(work + kWorkBatchK, common.cu_seqlens_k == nullptr ? place.batch : 0);
-    }
 
     /* The message is complete. By the whole warp. */
     __device__ void announce()
@@ -1952,13 +2003,14 @@ struct Scout {
     __device__ void follow_numbers()
     {
         int64_t number = ctaid_x();
+        const uint32_t clusters = nctaid_x();
         while (true) {
             wait_for_question(); // no tile is claimed before it is asked for
             if (number >= order->num_numbers) {
                 break;
             }
             visit(find(number), number);
-            number += nctaid_x();
+            number += clusters;
         }
     }
 
@@ -2104,7 +2156,9 @@ struct SumTarget {
     bool lower;
 };
 
-struct Store : Products {
+using StoreBase = Products;
+
+struct Store : StoreBase {
     /* Each warp has 16 rows of the query tile, and in them blocks of 16 columns. */
     __device__ SumTarget find_sums(uint32_t step) const
     {
@@ -2143,11 +2197,11 @@ struct Store : Products {
     {
         const uint32_t note = shared.note(step);
         const int32_t first_row = static_cast<int32_t>(first_share_row() + tid_x() % kWarpgroupThreads / 32 * 16);
-        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
-                                 first_row * params->dq_stride_row + first_share_column();
         // Not one more: those behind are the other warpgroup's.
         const int32_t left = kHeadDim - static_cast<int32_t>(first_share_column());
         const int32_t columns = left < kShareColumns ? left : kShareColumns;
+        Gradient *const target = static_cast<Gradient *>(params->dq) + ld_shared_b64(note + kNoteOffset) +
+                                 first_row * params->dq_stride_row + first_share_column();
         store_columns(sums, 0, target, params->dq_stride_row, read_word(note + kNoteValidRows) - first_row, columns,
                       factor);
     }
@@ -2159,7 +2213,7 @@ struct Store : Products {
     __device__ void store_columns(const float (&sums)[kSums], int first_sum, Gradient *target, int64_t row_stride,
                                   int32_t valid_rows, int32_t columns, float factor) const
     {
-        stage(sums, first_sum, factor);
+        stage(sums, first_sum, factor, true);
         bar_warp_sync();
 #pragma unroll
         for (int i = 0; i < 4; ++i) { // 4 rows of 8 units of 16 bytes
@@ -2167,21 +2221,22 @@ struct Store : Products {
             const uint32_t unit = lane() % 8;
             if (static_cast<int32_t>(row) < valid_rows && static_cast<int32_t>(unit) * 8 < columns) {
                 uint32_t words[4];
-                ld_shared_v4_b32(words, staging_address(row, unit));
+                ld_shared_v4_b32(words, staging_address(row, unit, true));
                 st_global_v4_b32(target + row * row_stride + unit * 8, words);
             }
         }
         bar_warp_sync();
     }
 
-    /* Of the warp's own rows. */
-    __device__ uint32_t staging_address(uint32_t row, uint32_t unit) const
+    /* Of the warp's own rows: with the swizzle of the copy engine, which spares bank conflicts, or a row as it is. */
+    __device__ uint32_t staging_address(uint32_t row, uint32_t unit, bool swizzled) const
     {
         const uint32_t rows = tid_x() % kWarpgroupThreads / 32 * 16;
-        return shared.staging(number) + (rows + row) * 128 + ((unit ^ row % 8) << 4);
+        return shared.staging(number) + (rows + row) * 128 + ((unit ^ (swizzled ? row % 8 : 0)) << 4);
     }
 
-    template <int kSums> __device__ void stage(const float (&sums)[kSums], int first_sum, float factor) const
+    template <int kSums>
+    __device__ void stage(const float (&sums)[kSums], int first_sum, float factor, bool swizzled) const
     {
 #pragma unroll
         for (int n = 0; n < kChunkColumns / 16; ++n) { // 16 columns
@@ -2193,7 +2248,7 @@ struct Store : Products {
                     packed[i] = pack_output(scale_output(sums[sum], factor), scale_output(sums[sum + 1], factor));
                 }
             }
-            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16), packed[0], packed[1], packed[2], packed[3]);
+            stmatrix_x4(staging_address(lane() % 16, 2 * n + lane() / 16, swizzled), packed[0], packed[1], packed[2], packed[3]);
         }
     }
 
@@ -2276,22 +2331,6 @@ struct Mask : Store {
     }
 };
 
-// ---- templates/ptx/named_barrier.cuh
-/*
- * Barriers among some warps of a block, by number (1 to 15; 0 is the one of the whole block). PTX ISA, "bar".
- */
-
-__device__ inline void bar_sync(uint32_t number, uint32_t threads)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-
-/* Counts as arrived without waiting. */
-__device__ inline void bar_arrive(uint32_t number, uint32_t threads)
-{
-    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-
 // ---- templates/bwd_step_sm90.cuh
 /*
  * The parts of a step of the Hopper backward: the activation, the products that come first, and dS on its way to both warpgroups. Their
@@ -2301,6 +2340,9 @@ __device__ inline void bar_arrive(uint32_t number, uint32_t threads)
 /* Of the activations of a step, 16 queries each, how many run while dQ is made, and how many while dP is. */
 constexpr int kBefore = kEarlyOutputs ? kQuerySteps / 4 : 0;
 constexpr int kUnderOutputs = kEarlyOutputs ? kQuerySteps / 2 : 0;
+
+/* Without reductions dear activations are no shorter than dK: its queries, which come from memory, are given back before dP. */
+constexpr bool kReleasesEarly = kWhole && !kEarlyOutputs;
 
 struct Step : Mask {
     uint32_t now = 0; // the step, counted over all tiles
@@ -2352,8 +2394,17 @@ struct Step : Mask {
         bar_sync(scores_barrier(number ^ 1, step), kConsumers * kWarpgroupThreads);
     }
 
+    /* Asks for dQ of a step. */
+    __device__ void multiply_query_sums(float (&query_sums)[kQuerySums], uint32_t step) const
+    {
+        wait_for_scores(step);
+        wgmma_fence();
+        multiply_keys(query_sums, shared.scores(step), share_of_keys(), false);
+        wgmma_commit_group();
+    }
+
     /* Asks for S, dQ of two steps before and dK of the one before, a group each. */
-    template <int kBehind>
+    template <int kBehind, bool kAddsQueries>
     __device__ void multiply_first(float (&scores)[kScores], float (&query_sums)[kQuerySums],
                                    float (&key_sums)[kKeySums], const uint32_t (&score_gradients)[kQuerySteps][4]) const
     {
@@ -2363,11 +2414,8 @@ struct Step : Mask {
         wgmma_fence();
         multiply_scores(scores, shared.queries(place.slot()));
         wgmma_commit_group();
-        if (kBehind == 2 && kSumsQueries) {
-            wait_for_scores(now - 2);
-            wgmma_fence();
-            multiply_keys(query_sums, shared.scores(now - 2));
-            wgmma_commit_group();
+        if (kAddsQueries) {
+            multiply_query_sums(query_sums, now - 2);
         }
         if (kBehind > 0) {
             add_products(key_sums, score_gradients, shared.queries(place_before.slot()), kBehind > 1);
@@ -2376,7 +2424,7 @@ struct Step : Mask {
     }
 
     /* dQ of two steps before has been made. */
-    __device__ void receive_queries(float (&query_sums)[kQuerySums], const PairConstants &constants) const
+    __device__ void receive_queries(float (&query_sums)[kQuerySums], const PairConstants &constants)
     {
         tie(query_sums);
         if (kScoreSlots == 3) {
@@ -2397,6 +2445,152 @@ struct Step : Mask {
         stage_scores(score_gradients, shared.scores(now));
         fence_proxy_async_shared();
         bar_arrive(scores_barrier(number, now), kConsumers * kWarpgroupThreads);
+    }
+};
+
+// ---- templates/bwd_steps_sm90.cuh
+/*
+ * The steps of a tile of keys in the Hopper backward, of one consumer warpgroup: their order is told in bwd_sm90.cuh.
+ */
+
+struct Steps : Step {
+    /*
+     * One step. kBehind: how many steps of the tile lie behind it, 2 standing for more. The first two are instances of their own, since
+     * products that are issued or not by a run-time condition would be serialised by the compiler; and so are those with something to hide, whose
+     * code would take registers from the others. kMakesQueries: whether the warpgroup makes dQ of such steps.
+     */
+    template <int kBehind, bool kHides, bool kMakesQueries>
+    __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
+                         uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
+                         int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
+    {
+        constexpr bool kAddsQueries = kBehind == 2 && kSumsQueries && kMakesQueries;
+        float scores[kScores];
+        float query_sums[kQuerySums];
+        const RingPlace<kOutputStages> output_place = {now};
+        const uint32_t outputs = shared.outputs(output_place.slot());
+        multiply_first<kBehind, kAddsQueries>(scores, query_sums, key_sums, score_gradients);
+        SumTarget target = {};
+        if (kAddsQueries && !kWhole) {
+            target = find_sums(now - 2);
+        }
+        uint32_t weights[kQuerySteps][4];
+        uint32_t slopes[kQuerySteps][4];
+        if (kBefore > 0) {
+            wgmma_wait_group<(kAddsQueries ? 1 : 0) + (kBehind > 0 ? 1 : 0)>();
+            tie(scores);
+        }
+#pragma unroll
+        for (int i = 0; i < kBefore; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+        wgmma_wait_group<(kBehind > 0 ? 1 : 0)>();
+        tie(scores);
+        if (kAddsQueries) {
+            receive_queries(query_sums, constants);
+        }
+        constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
+#pragma unroll
+        for (int block = 0; kAddsQueries && !kWhole && kEarlyOutputs && block < kShareBlocks; ++block) {
+            add_columns(query_sums, target, block);
+        }
+#pragma unroll
+        for (int i = kBefore; i < kQuerySteps - kUnder; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+            // Reductions between the activations: a burst of them would wait for its way out of the SM.
+            if (kAddsQueries && !kWhole && !kEarlyOutputs && i < kShareBlocks) {
+                add_columns(query_sums, target, i);
+            }
+        }
+        if (kHides) {
+            hide(weights, work, query_tile);
+        }
+        if (!kSumsQueries) {
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+        if (kReleasesEarly && kBehind > 0) {
+            wgmma_wait_group<0>();
+            tie(key_sums);
+            const RingPlace<kQueryStages> place_before = {now - 1};
+            release_tile(shared.of_queries(place_before.slot()).empty);
+        }
+        float gradients[kScores];
+        wgmma_fence();
+        multiply_outputs(gradients, values, outputs);
+        wgmma_commit_group();
+        if (kUnder > 0) { // they are there; but ptxas moves no activation up across a loop
+            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
+        }
+#pragma unroll
+        for (int i = kQuerySteps - kUnder; i < kQuerySteps; ++i) {
+            activate(weights[i], slopes[i], scores, i, constants);
+        }
+        if (kUnder > 0) { // P has changed since
+            wgmma_fence();
+        }
+        add_products(value_sums, weights, outputs, kBehind > 0);
+        wgmma_commit_group();
+        wgmma_wait_group<1>();
+        tie(gradients);
+        if (!kReleasesEarly && kBehind > 0) {
+            tie(key_sums);
+            const RingPlace<kQueryStages> place_before = {now - 1};
+            release_tile(shared.of_queries(place_before.slot()).empty);
+        }
+        apply_slopes(score_gradients, slopes, gradients, constants);
+        if (kHides) {
+            hide(score_gradients, work, query_tile);
+        }
+        if (kSumsQueries) {
+            pass_scores<kBehind>(score_gradients, number_in_tile);
+        }
+        wgmma_wait_group<0>();
+        tie(value_sums);
+        release_tile(shared.of_outputs(output_place.slot()).empty);
+        ++now;
+    }
+
+    /* Behind the last step: its dK, and dQ of the last two. */
+    __device__ void drain(float (&key_sums)[kKeySums], const uint32_t (&score_gradients)[kQuerySteps][4], int32_t steps,
+                          const PairConstants &constants)
+    {
+        const RingPlace<kQueryStages> place_before = {now - 1};
+        float query_sums[kQuerySums];
+        wgmma_fence();
+        add_products(key_sums, score_gradients, shared.queries(place_before.slot()), steps > 1);
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        tie(key_sums);
+        release_tile(shared.of_queries(place_before.slot()).empty);
+        if (kScoreSlots == 3 && kSumsQueries && steps > 2) { // the last step has arrived there, too
+            bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
+        }
+        for (uint32_t step = now - (steps > 1 ? 2 : 1); kSumsQueries && step != now; ++step) {
+            multiply_query_sums(query_sums, step);
+            wgmma_wait_group<0>();
+            tie(query_sums);
+            if (writes_queries(*params)) {
+                write_queries(query_sums, step, constants.slope_epilogue);
+            }
+            const SumTarget target = find_sums(step);
+#pragma unroll
+            for (int block = 0; block < kShareBlocks; ++block) {
+                add_columns(query_sums, target, block);
+            }
+        }
+    }
+
+    /* Behind the first two. Paired, each warpgroup makes dQ of every other one. */
+    template <bool kHides>
+    __device__ void later_step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
+                             uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
+                             int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
+    {
+        step<2, kHides, true>(key_sums, value_sums, score_gradients, values, work, number_in_tile, query_tile,
+                              constants);
     }
 };
 
@@ -2443,136 +2637,12 @@ template <int kRegisters> __device__ inline void setmaxnreg_dec()
  *
  * dQ needs the dS of both consumers; each makes one half of its columns. Two steps behind, it never waits for the other one, and the products of
  * a step always have others beside them while its elements are worked on (docs/kernels.md).
+ *
+ * Paired, two blocks of a cluster take neighbouring tiles of keys, and each makes half of the columns of dQ for both (bwd_pair_sm90.cuh).
  */
 
-struct Consumer : Step {
+struct Consumer : Steps {
     uint32_t tile = 0; // of keys, counted
-
-    /*
-     * One step. kBehind: how many steps of the tile lie behind it, 2 standing for more. The first two are instances of their own, since
-     * products that are issued or not by a run-time condition would be serialised by the compiler; and so are those with something to hide, whose
-     * code would take registers from the others.
-     */
-    template <int kBehind, bool kHides>
-    __device__ void step(float (&key_sums)[kKeySums], float (&value_sums)[kValueSums],
-                         uint32_t (&score_gradients)[kQuerySteps][4], const Values &values, uint32_t work,
-                         int32_t number_in_tile, int32_t query_tile, const PairConstants &constants)
-    {
-        constexpr bool kAddsQueries = kBehind == 2 && kSumsQueries;
-        float scores[kScores];
-        float query_sums[kQuerySums];
-        const RingPlace<kOutputStages> output_place = {now};
-        const uint32_t outputs = shared.outputs(output_place.slot());
-        multiply_first<kBehind>(scores, query_sums, key_sums, score_gradients);
-        SumTarget target = {};
-        if (kAddsQueries) {
-            target = find_sums(now - 2);
-        }
-        uint32_t weights[kQuerySteps][4];
-        uint32_t slopes[kQuerySteps][4];
-        if (kBefore > 0) {
-            wgmma_wait_group<(kAddsQueries ? 1 : 0) + (kBehind > 0 ? 1 : 0)>();
-            tie(scores);
-        }
-#pragma unroll
-        for (int i = 0; i < kBefore; ++i) {
-            activate(weights[i], slopes[i], scores, i, constants);
-        }
-        if (kSumsQueries) {
-            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
-        }
-        wgmma_wait_group<(kBehind > 0 ? 1 : 0)>();
-        tie(scores);
-        if (kAddsQueries) {
-            receive_queries(query_sums, constants);
-        }
-        constexpr int kUnder = kHides ? 0 : kUnderOutputs; // all that is hidden is hidden before dP
-#pragma unroll
-        for (int block = 0; kAddsQueries && kEarlyOutputs && block < kShareBlocks; ++block) {
-            add_columns(query_sums, target, block);
-        }
-#pragma unroll
-        for (int i = kBefore; i < kQuerySteps - kUnder; ++i) {
-            activate(weights[i], slopes[i], scores, i, constants);
-            // Reductions between the activations: a burst of them would wait for its way out of the SM.
-            if (kAddsQueries && !kEarlyOutputs && i < kShareBlocks) {
-                add_columns(query_sums, target, i);
-            }
-        }
-        if (kHides) {
-            hide(weights, work, query_tile);
-        }
-        if (!kSumsQueries) {
-            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
-        }
-        float gradients[kScores];
-        wgmma_fence();
-        multiply_outputs(gradients, values, outputs);
-        wgmma_commit_group();
-        if (kUnder > 0) { // they are there; but ptxas moves no activation up across a loop
-            mbarrier_wait_parity(shared.of_outputs(output_place.slot()).full, output_place.phase());
-        }
-#pragma unroll
-        for (int i = kQuerySteps - kUnder; i < kQuerySteps; ++i) {
-            activate(weights[i], slopes[i], scores, i, constants);
-        }
-        if (kUnder > 0) { // P has changed since
-            wgmma_fence();
-        }
-        add_products(value_sums, weights, outputs, kBehind > 0);
-        wgmma_commit_group();
-        wgmma_wait_group<1>();
-        tie(gradients);
-        if (kBehind > 0) {
-            tie(key_sums);
-            const RingPlace<kQueryStages> place_before = {now - 1};
-            release_tile(shared.of_queries(place_before.slot()).empty);
-        }
-        apply_slopes(score_gradients, slopes, gradients, constants);
-        if (kHides) {
-            hide(score_gradients, work, query_tile);
-        }
-        if (kSumsQueries) {
-            pass_scores<kBehind>(score_gradients, number_in_tile);
-        }
-        wgmma_wait_group<0>();
-        tie(value_sums);
-        release_tile(shared.of_outputs(output_place.slot()).empty);
-        ++now;
-    }
-
-    /* Behind the last step: its dK, and dQ of the last two. */
-    __device__ void drain(float (&key_sums)[kKeySums], const uint32_t (&score_gradients)[kQuerySteps][4], int32_t steps,
-                          const PairConstants &constants) const
-    {
-        const RingPlace<kQueryStages> place_before = {now - 1};
-        float query_sums[kQuerySums];
-        wgmma_fence();
-        add_products(key_sums, score_gradients, shared.queries(place_before.slot()), steps > 1);
-        wgmma_commit_group();
-        wgmma_wait_group<0>();
-        tie(key_sums);
-        release_tile(shared.of_queries(place_before.slot()).empty);
-        if (kScoreSlots == 3 && kSumsQueries && steps > 2) { // the last step has arrived there, too
-            bar_sync(read_barrier(number ^ 1, now - 1), kConsumers * kWarpgroupThreads);
-        }
-        for (uint32_t step = now - (steps > 1 ? 2 : 1); kSumsQueries && step != now; ++step) {
-            wait_for_scores(step);
-            wgmma_fence();
-            multiply_keys(query_sums, shared.scores(step));
-            wgmma_commit_group();
-            wgmma_wait_group<0>();
-            tie(query_sums);
-            if (writes_queries(*params)) {
-                write_queries(query_sums, step, constants.slope_epilogue);
-            }
-            const SumTarget target = find_sums(step);
-#pragma unroll
-            for (int block = 0; block < kShareBlocks; ++block) {
-                add_columns(query_sums, target, block);
-            }
-        }
-    }
 
     __device__ void key_tile(uint32_t work, const PairConstants &constants)
     {
@@ -2590,18 +2660,18 @@ struct Consumer : Step {
             int32_t plain_first, plain_end;
             find_plain_tiles(work, plain_first, plain_end);
             constexpr bool kMayHide = true; // the first two do not ask: a mask that hides nothing does no harm
-            step<0, kMayHide>(key_sums, value_sums, score_gradients, values, work, 0, query_tile, constants);
+            step<0, kMayHide, true>(key_sums, value_sums, score_gradients, values, work, 0, query_tile, constants);
             if (steps > 1) {
                 query_tile = tiles.next(query_tile);
-                step<1, kMayHide>(key_sums, value_sums, score_gradients, values, work, 1, query_tile, constants);
+                step<1, kMayHide, true>(key_sums, value_sums, score_gradients, values, work, 1, query_tile, constants);
             }
             for (int32_t i = 2; i < steps; ++i) {
                 query_tile = tiles.next(query_tile);
                 if (query_tile < plain_first || query_tile >= plain_end) {
-                    step<2, true>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
+                    later_step<true>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
                     continue;
                 }
-                step<2, false>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
+                later_step<false>(key_sums, value_sums, score_gradients, values, work, i, query_tile, constants);
             }
             drain(key_sums, score_gradients, steps, constants);
         } else {
@@ -2638,7 +2708,7 @@ struct Consumer : Step {
 };
 
 extern "C" __global__
-__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_cda194a0(const __grid_constant__ gdpa_bwd_sm90_main_params params)
+__launch_bounds__(kThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_8e1657f5(const __grid_constant__ gdpa_bwd_sm90_main_params params)
 {
     const Shared shared = {dynamic_shared_base()};
     if (tid_x() == 0) {
@@ -3335,7 +3405,7 @@ struct DqConsumer : DqMask {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_cda194a0_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads, 1) void gdpa_bwd_sm90_d128_bf16_fast_gelu_causal_jqjk_deterministic_8e1657f5_dq(
     const __grid_constant__ gdpa_bwd_sm90_params params)
 {
     const DqShared shared = {dynamic_shared_base()};

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a
- * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_74980000
+ * kernel     gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_f22f3b9a
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=32 warps=16 threads=512 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=229648 query_stages=2 value_columns=128 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=128 dtype=bf16 activation=gelu causal layout_q=jagged layout_k=jagged arch=sm_90a"
@@ -833,10 +833,10 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.announced(slot), 1);
-        // Every reader of the message: two feeding warps, and a thread of each warp of the consumers, or the storer for them.
-        mbarrier_init(shared.queries_empty(slot), 64 + 1);
-        mbarrier_init(shared.outputs_staged(slot), kConsumers * 4);
+        mbarrier_init(shared.announced(slot), 32);
+        // Every thread that reads the message: of two feeding warps and the consumers, or of the storer, which waits for these.
+        mbarrier_init(shared.queries_empty(slot), 64 + 32);
+        mbarrier_init(shared.outputs_staged(slot), kConsumers * kWarpgroupThreads);
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -904,25 +904,16 @@ struct Epilogue {
         return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
     }
 
-    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread is done with what it read. */
+    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread for itself, once it is done with it. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
         stage(output, factor);
         if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(part + 1) * 64) {
             fence_proxy_async_shared(); // there is nothing but the staging to wait for
-            bar_warp_sync();
-            give_back(shared.outputs_staged(slot));
+            mbarrier_arrive(shared.outputs_staged(slot));
         } else {
             bar_warp_sync();
             store_existing_rows(work);
-        }
-    }
-
-    /* The whole warp is done with the query tile. */
-    __device__ void give_back(uint32_t barrier) const
-    {
-        if (lane() == 0) {
-            mbarrier_arrive(barrier);
         }
     }
 
@@ -941,8 +932,7 @@ struct Epilogue {
             load_staged(words, batch * kBatchLoads);
             if (batch == kBatches - 1) {
                 fence_proxy_async_shared();
-                bar_warp_sync();
-                give_back(shared.outputs_staged(slot));
+                mbarrier_arrive(shared.outputs_staged(slot));
             }
             store_units(words, batch * kBatchLoads, target, valid_rows);
         }
@@ -1323,8 +1313,12 @@ struct Scout {
         send(place, q, find_sequence(common.cu_seqlens_k, common.seqused_k, common.rows_k, place.batch));
     }
 
-    /* Writes the message of a tile, once a query slot is empty, and asks for the queries. */
-    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k)
+    /*
+     * Writes the message of a tile, once a query slot is empty, and asks for the queries. kept, keeps: whether the message before, and the
+     * next one, are of the same keys, all of which stay where they are.
+     */
+    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k, bool kept = false,
+                         bool keeps = false)
     {
         const gdpa_fwd_params &common = params->common;
         const int32_t first_row = static_cast<int32_t>(place.first_row);
@@ -1353,12 +1347,13 @@ struct Scout {
         announce_and_load();
     }
 
+    /* Every lane announces the message: all of them have read the sums where the first keys go. */
     __device__ void announce_and_load()
     {
+        mbarrier_arrive(shared.announced(query_place.slot()));
         if (tid_x() % 32 == 0) {
             const uint32_t full = shared.queries_full(query_place.slot());
             const uint32_t work = shared.work(query_place.slot());
-            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
             load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
                                                      read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
@@ -1389,9 +1384,9 @@ struct Scout {
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
         if (tid_x() % 32 == 0) {
             write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
-            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive(shared.queries_full(query_place.slot()));
         }
+        mbarrier_arrive(shared.announced(query_place.slot()));
     }
 };
 
@@ -1781,8 +1776,8 @@ struct Storer {
             mbarrier_wait_parity(shared.outputs_staged(query_place.slot()), query_place.phase());
             if (tid_x() % 32 == 0) {
                 store(work);
-                mbarrier_arrive(shared.queries_empty(query_place.slot()));
             }
+            mbarrier_arrive(shared.queries_empty(query_place.slot())); // every lane has read the message
             ++query_place.uses;
         }
     }
@@ -1925,6 +1920,7 @@ struct Consumer {
     uint32_t number; // of the warpgroup, from 0
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // keys and values run side by side
+    bool releases; // whether this thread gives key tiles back, for its warpgroup
 
     __device__ uint32_t lane() const
     {
@@ -1943,7 +1939,7 @@ struct Consumer {
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
-        if (tid_x() % kWarpgroupThreads == 0) {
+        if (releases) {
             mbarrier_arrive(empty_barrier);
         }
     }
@@ -2152,6 +2148,7 @@ struct Consumer {
                 output[i] = 0.0f;
             }
             int32_t tile = read_uniform_word(work + kWorkFirstTile);
+            releases = tid_x() % kWarpgroupThreads == 0;
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
                 for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
@@ -2170,7 +2167,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_74980000(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d128_bf16_gelu_causal_jqjk_f22f3b9a(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a
- * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_afc20fe1
+ * kernel     gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_f906d2ab
  * generator  (this version)
  * plan       sm90 block_m=192 block_n=128 slice_n=64 warps=16 threads=512 stages=2 q_in_registers=1 min_blocks=1 smem_bytes=114960 query_stages=2 value_columns=64 producer_registers=32 consumer_registers=160
  * again      gdpa-jit show source "fwd head_dim=64 dtype=bf16 activation=relu causal layout_q=jagged layout_k=jagged schedule=dynamic arch=sm_90a"
@@ -773,10 +773,10 @@ __device__ inline void init_barriers(const Shared &shared)
 {
     for (uint32_t slot = 0; slot < kQueryStages; ++slot) {
         mbarrier_init(shared.queries_full(slot), 1);
-        mbarrier_init(shared.announced(slot), 1);
-        // Every reader of the message: two feeding warps, and a thread of each warp of the consumers, or the storer for them.
-        mbarrier_init(shared.queries_empty(slot), 64 + 1);
-        mbarrier_init(shared.outputs_staged(slot), kConsumers * 4);
+        mbarrier_init(shared.announced(slot), 32);
+        // Every thread that reads the message: of two feeding warps and the consumers, or of the storer, which waits for these.
+        mbarrier_init(shared.queries_empty(slot), 64 + 32);
+        mbarrier_init(shared.outputs_staged(slot), kConsumers * kWarpgroupThreads);
     }
     for (uint32_t slot = 0; slot < kStages; ++slot) {
         mbarrier_init(shared.keys_full(slot), 1);
@@ -844,25 +844,16 @@ struct Epilogue {
         return read_uniform_word(work + kWorkValidRows) - static_cast<int32_t>(warp_row());
     }
 
-    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread is done with what it read. */
+    /* Writes the rows that exist, or leaves them to the storer, and gives the query tile back: every thread for itself, once it is done with it. */
     __device__ void store(const float (&output)[kOutputs], uint32_t work, float factor) const
     {
         stage(output, factor);
         if (read_uniform_word(work + kWorkValidRows) >= static_cast<int32_t>(part + 1) * 64) {
             fence_proxy_async_shared(); // there is nothing but the staging to wait for
-            bar_warp_sync();
-            give_back(shared.outputs_staged(slot));
+            mbarrier_arrive(shared.outputs_staged(slot));
         } else {
             bar_warp_sync();
             store_existing_rows(work);
-        }
-    }
-
-    /* The whole warp is done with the query tile. */
-    __device__ void give_back(uint32_t barrier) const
-    {
-        if (lane() == 0) {
-            mbarrier_arrive(barrier);
         }
     }
 
@@ -881,8 +872,7 @@ struct Epilogue {
             load_staged(words, batch * kBatchLoads);
             if (batch == kBatches - 1) {
                 fence_proxy_async_shared();
-                bar_warp_sync();
-                give_back(shared.outputs_staged(slot));
+                mbarrier_arrive(shared.outputs_staged(slot));
             }
             store_units(words, batch * kBatchLoads, target, valid_rows);
         }
@@ -1496,8 +1486,12 @@ struct Scout {
         }
     }
 
-    /* Writes the message of a tile, once a query slot is empty, and asks for the queries. */
-    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k)
+    /*
+     * Writes the message of a tile, once a query slot is empty, and asks for the queries. kept, keeps: whether the message before, and the
+     * next one, are of the same keys, all of which stay where they are.
+     */
+    __device__ void send(const TileWork &place, const Sequence &q, const Sequence &k, bool kept = false,
+                         bool keeps = false)
     {
         const gdpa_fwd_params &common = params->common;
         const int32_t first_row = static_cast<int32_t>(place.first_row);
@@ -1527,12 +1521,13 @@ struct Scout {
         announce_and_load();
     }
 
+    /* Every lane announces the message: all of them have read the sums where the first keys go. */
     __device__ void announce_and_load()
     {
+        mbarrier_arrive(shared.announced(query_place.slot()));
         if (tid_x() % 32 == 0) {
             const uint32_t full = shared.queries_full(query_place.slot());
             const uint32_t work = shared.work(query_place.slot());
-            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive_expect_tx(full, kDepthChunks * kQueryChunkBytes);
             load_box<kDepthChunks, kQueryChunkBytes>(shared.queries(query_place.slot()), &params->q_map, full,
                                                      read_word(work + kWorkRowQ), read_word(work + kWorkHeadQ),
@@ -1553,9 +1548,9 @@ struct Scout {
         mbarrier_wait_parity(shared.queries_empty(query_place.slot()), query_place.phase() ^ 1);
         if (tid_x() % 32 == 0) {
             write_word(shared.work(query_place.slot()) + kWorkValidRows, 0);
-            mbarrier_arrive(shared.announced(query_place.slot()));
             mbarrier_arrive(shared.queries_full(query_place.slot()));
         }
+        mbarrier_arrive(shared.announced(query_place.slot()));
     }
 };
 
@@ -1962,8 +1957,8 @@ struct Storer {
             mbarrier_wait_parity(shared.outputs_staged(query_place.slot()), query_place.phase());
             if (tid_x() % 32 == 0) {
                 store(work);
-                mbarrier_arrive(shared.queries_empty(query_place.slot()));
             }
+            mbarrier_arrive(shared.queries_empty(query_place.slot())); // every lane has read the message
             ++query_place.uses;
         }
     }
@@ -2106,6 +2101,7 @@ struct Consumer {
     uint32_t number; // of the warpgroup, from 0
     RingPlace<kQueryStages> query_place;
     RingPlace<kStages> tile_place; // keys and values run side by side
+    bool releases; // whether this thread gives key tiles back, for its warpgroup
     uint32_t queries[kDepthSteps][4]; // fragments of this warpgroup's rows
 
     __device__ uint32_t lane() const
@@ -2125,7 +2121,7 @@ struct Consumer {
     /* A tile that only products read: once they are waited for, they have ended for the whole warpgroup. */
     __device__ void release_tile(uint32_t empty_barrier) const
     {
-        if (tid_x() % kWarpgroupThreads == 0) {
+        if (releases) {
             mbarrier_arrive(empty_barrier);
         }
     }
@@ -2345,6 +2341,7 @@ struct Consumer {
                 output[i] = 0.0f;
             }
             int32_t tile = read_uniform_word(work + kWorkFirstTile);
+            releases = tid_x() % kWarpgroupThreads == 0;
             while (true) {
                 // What decides about a tile stays out of the loop over those that need no decision.
                 for (const int32_t end = plain_end(work, tile, constants); tile < end; ++tile) {
@@ -2363,7 +2360,7 @@ struct Consumer {
     }
 };
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_afc20fe1(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_f906d2ab(
     const __grid_constant__ gdpa_fwd_sm90_params params)
 {
     const Shared shared = {dynamic_shared_base()};
@@ -2724,7 +2721,7 @@ __device__ inline void sum_tiles_up(const gdpa_fwd_params &params, const ListSha
     }
 }
 
-extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_afc20fe1_schedule(
+extern "C" __global__ __launch_bounds__(kScheduleThreads, 1) void gdpa_fwd_sm90_d64_bf16_relu_causal_jqjk_dynamic_f906d2ab_schedule(
     const __grid_constant__ gdpa_fwd_params params)
 {
     const bool of_keys = ctaid_x() == kScheduleKeys;

@@ -2,7 +2,7 @@
  * Made by libgdpajit 0.1.0. The kernel is at the end, what it calls before it.
  *
  * spec       bwd head_dim=128 dtype=bf16 activation=fast_gelu window_left=512 layout_q=jagged layout_k=jagged family=portable deterministic arch=sm_90a
- * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_e7a1d991
+ * kernel     gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_f6f13a70
  * generator  (this version)
  * plan       portable block_m=64 block_n=128 slice_n=64 warps=8 threads=256 stages=2 q_in_registers=0 min_blocks=1 smem_bytes=147456 query_stages=0 value_columns=0 producer_registers=0 consumer_registers=0 slice_m=32 column_parts=1 dq_threads=128 dq_smem_bytes=98304
  * again      gdpa-jit show source "bwd head_dim=128 dtype=bf16 activation=fast_gelu window_left=512 layout_q=jagged layout_k=jagged family=portable deterministic arch=sm_90a"
@@ -711,6 +711,7 @@ struct gdpa_bwd_sm90_params {
     struct gdpa_tensor_map k_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map v_map;    /* box 64 x kBlockN */
     struct gdpa_tensor_map dout_map; /* box 64 x kBlockM */
+    struct gdpa_tensor_map dq_map;   /* box 64 x 16; only where a block or cluster has all keys, and dq is not fp32 */
     struct gdpa_bwd_params common;
 };
 
@@ -894,6 +895,8 @@ struct GradientTile {
     int64_t first_row; // of the tile, in its sequence; may lie beyond its end
 };
 
+constexpr int kTileKeys = kBlockN;
+
 /* What tiles of one kind are counted over. */
 struct TileCounts {
     const int32_t *cu_seqlens;
@@ -972,7 +975,7 @@ __device__ inline int64_t block_number()
 /* The key tile of a block of the main kernel. */
 __device__ inline GradientTile find_key_tile(const gdpa_bwd_params &params, int64_t tile)
 {
-    return find_tile<kBlockN>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
+    return find_tile<kTileKeys>({params.cu_seqlens_k, params.batch, params.heads_k, params.tiles_per_seq}, tile);
 }
 
 /* The query tile of a block of the second kernel. */
@@ -1574,7 +1577,7 @@ __device__ inline void bar_sync_0()
  * half of the columns.
  */
 
-extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_e7a1d991(
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_f6f13a70(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
@@ -1739,7 +1742,7 @@ __device__ inline void hide_keys(uint32_t (&slopes)[1][4], int32_t distance)
     }
 }
 
-extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_e7a1d991_dq(
+extern "C" __global__ __launch_bounds__(kDqThreads) void gdpa_bwd_sm90_d128_bf16_fast_gelu_wl512_jqjk_deterministic_portable_f6f13a70_dq(
     const __grid_constant__ gdpa_bwd_params params)
 {
     const uint32_t shared = dynamic_shared_base();
