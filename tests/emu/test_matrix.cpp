@@ -54,6 +54,11 @@ const char *const orders[] = {
     // Diagonals in either half of a key tile, and several key tiles for one warpgroup.
     "heads=1/1 q=320,64,5 k=384,385,256 complete=random seed=32 blocks=2 resident=2",
 };
+/* Queries in several tiles whose keys stay in shared memory, and some beside them whose keys do not fit; jagged, without a mask. */
+const char *const keys_that_stay[] = {
+    "heads=2/1 q=700,0,650,40 k=200,7,256,300 complete=random seed=33 blocks=2 resident=2",
+    "heads=2/2 q=580,600,590 k=130,256,1 complete=earliest max=known seed=34 blocks=3",
+};
 /* And those that follow a schedule: many sequences, many heads, more blocks than tiles. */
 const char *const scheduled[] = {
     "heads=18/3 q=200,0,3 k=90,20,300 batch=8 complete=random seed=28 blocks=3 resident=3",
@@ -181,6 +186,14 @@ std::vector<std::string> shapes_of_all_keys(const std::string &spec, size_t numb
     return shapes;
 }
 
+/* Forward kernels whose blocks may take pieces of the work. */
+bool keeps_keys(const std::string &spec)
+{
+    const auto has = [&spec](const char *word) { return spec.find(word) != std::string::npos; };
+    return has("fwd ") && has("layout_q=jagged") && !has("causal") && !has("window") && !has("family=") &&
+           !has("unaligned");
+}
+
 std::vector<Case> all_cases(const char *only)
 {
     static const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a", "sm_87", "sm_103a", "sm_121a"};
@@ -210,6 +223,9 @@ std::vector<Case> all_cases(const char *only)
             one.shapes.emplace_back(turn(in_turn, i));
             if (arch == "sm_90a") {
                 one.shapes.insert(one.shapes.end(), std::begin(orders), std::end(orders));
+            }
+            if (arch == "sm_90a" && keeps_keys(specs[i])) {
+                one.shapes.insert(one.shapes.end(), std::begin(keys_that_stay), std::end(keys_that_stay));
             }
             if (specs[i].find("schedule=") != std::string::npos) {
                 one.shapes.insert(one.shapes.end(), std::begin(scheduled), std::end(scheduled));
