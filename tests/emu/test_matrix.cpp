@@ -194,6 +194,14 @@ bool keeps_keys(const std::string &spec)
            !has("unaligned");
 }
 
+void add_hopper_shapes(Case *one)
+{
+    one->shapes.insert(one->shapes.end(), std::begin(orders), std::end(orders));
+    if (keeps_keys(one->spec)) {
+        one->shapes.insert(one->shapes.end(), std::begin(keys_that_stay), std::end(keys_that_stay));
+    }
+}
+
 std::vector<Case> all_cases(const char *only)
 {
     static const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a", "sm_87", "sm_103a", "sm_121a"};
@@ -222,10 +230,7 @@ std::vector<Case> all_cases(const char *only)
             one.shapes.assign(std::begin(every_kernel), std::end(every_kernel));
             one.shapes.emplace_back(turn(in_turn, i));
             if (arch == "sm_90a") {
-                one.shapes.insert(one.shapes.end(), std::begin(orders), std::end(orders));
-            }
-            if (arch == "sm_90a" && keeps_keys(specs[i])) {
-                one.shapes.insert(one.shapes.end(), std::begin(keys_that_stay), std::end(keys_that_stay));
+                add_hopper_shapes(&one);
             }
             if (specs[i].find("schedule=") != std::string::npos) {
                 one.shapes.insert(one.shapes.end(), std::begin(scheduled), std::end(scheduled));
