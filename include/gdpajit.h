@@ -561,8 +561,8 @@ GDPA_API gdpa_status gdpa_forward(gdpa_ctx *ctx, const gdpa_spec *spec, const gd
  * them is zeroed or read before, but with GDPA_ARGS_ACCUMULATE. Rows without a visible partner get exactly +0.
  * Gradients share no memory with each other, the inputs or the workspace; only equal addresses are noticed.
  * spec->pass is bwd or default: the spec of the forward does, but for families short and stream. spec->unaligned is set by itself where the tensors
- * need it. Family and schedule auto: on Hopper, for dq, whole up to 128 keys (seqlen_k, max_seqlen_k), pairs up to 256; else schedule auto: dynamic
- * with args->schedule if lengths may differ. In mode strict the spec's own instead. The workspace has gdpa_backward_workspace_size bytes and may be NULL
+ * need it. Family and schedule auto: on Hopper, for dq, whole up to 128 keys (seqlen_k, max_seqlen_k), pairs up to 256 where it is faster, or the sums have
+ * no room; else schedule auto: dynamic with args->schedule if lengths may differ. In mode strict the spec's own instead. The workspace has gdpa_backward_workspace_size bytes and may be NULL
  * when that is 0, and where gdpa_workspace_size says so. With spec->deterministic every run gives the same bits; else the order of the fp32 sums of dq
  * may differ, but where keys fit one tile (or two of pairs). Returns what gdpa_kernel_get and gdpa_launch return. Since 0.1.
  */

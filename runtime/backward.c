@@ -38,30 +38,38 @@ static gdpa_status spec_for_tensors(const gdpa_spec *spec, const gdpa_args *args
     return GDPA_OK;
 }
 
-/* The family that the lengths suggest for a spec that leaves the choice; GDPA_FAMILY_AUTO: none. Args of another version suggest none. */
-static int32_t family_by_lengths(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args,
+static int64_t longest_keys(const gdpa_spec *spec, const gdpa_args *args)
+{
+    return longest_rows(spec->layout_k == GDPA_LAYOUT_JAGGED, args->seqlen_k, args->total_k, args->max_seqlen_k);
+}
+
+/*
+ * The family that the lengths suggest for a spec that leaves the choice; GDPA_FAMILY_AUTO: none. Args of another version suggest none.
+ * without_sums: any that can do without sums of dq, if another one is faster or not.
+ */
+static int32_t family_by_lengths(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, bool without_sums,
                                  struct CUstream_st *stream)
 {
     if (args->size != sizeof *args || args->dq.data == NULL) {
         return GDPA_FAMILY_AUTO;
     }
     const bool jagged_k = spec->layout_k == GDPA_LAYOUT_JAGGED;
-    struct plan_lengths lengths = {
-        .longest_q =
-            longest_rows(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q, args->total_q, args->max_seqlen_q),
-        .longest_k = longest_rows(jagged_k, args->seqlen_k, args->total_k, args->max_seqlen_k)};
-    lengths.mean_k = jagged_k && args->batch > 0 ? args->total_k / args->batch : lengths.longest_k;
+    struct plan_lengths lengths = {.longest_q = longest_rows(spec->layout_q == GDPA_LAYOUT_JAGGED, args->seqlen_q,
+                                                             args->total_q, args->max_seqlen_q),
+                                   .longest_k = longest_keys(spec, args)};
+    lengths.mean_k = jagged_k && args->batch > 0 && !without_sums ? args->total_k / args->batch : lengths.longest_k;
     if (lengths.longest_k > PLAN_PAIR_KEYS || /* at once, for most calls */
         __builtin_mul_overflow(args->batch, args->heads_k, &lengths.pairs)) {
         return GDPA_FAMILY_AUTO;
     }
+    lengths.pairs = without_sums ? INT64_MAX : lengths.pairs;
     gdpa_spec with_arch = *spec;
     with_arch.arch = kernel_arch(ctx, spec, stream);
     return with_arch.arch != 0 ? plan_family_for(&with_arch, &lengths) : GDPA_FAMILY_AUTO;
 }
 
-static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, struct CUstream_st *stream,
-                              gdpa_kernel **kernel)
+static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, bool without_sums,
+                              struct CUstream_st *stream, gdpa_kernel **kernel)
 {
     FAIL_IF(ctx == NULL || spec == NULL || args == NULL, GDPA_E_ARGUMENT, "%s is NULL",
             ctx == NULL    ? "ctx"
@@ -70,7 +78,7 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
     gdpa_spec own;
     TRY(spec_for_tensors(spec, args, &own));
     gdpa_spec chosen = own;
-    const int32_t family = family_by_lengths(ctx, &own, args, stream);
+    const int32_t family = family_by_lengths(ctx, &own, args, without_sums, stream);
     if (family != GDPA_FAMILY_AUTO) {
         chosen.family = family;
     } else if (schedule_is_followed(&own, args)) {
@@ -81,11 +89,28 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
     return kernel_borrow_better(ctx, &own, &chosen, stream, kernel);
 }
 
+/*
+ * Whether a kernel sums up dq in more workspace than there is, though the keys are few. Which kernel is the fastest depends on more than the
+ * maxima; but a workspace that was made for the largest call has to do for all.
+ */
+static bool lacks_workspace(gdpa_kernel *kernel, const gdpa_args *args, const void *workspace, size_t workspace_bytes)
+{
+    if (args->size != sizeof *args || longest_keys(&kernel->spec, args) > PLAN_PAIR_KEYS ||
+        plan_has_all_keys(&kernel->plan)) {
+        return false;
+    }
+    size_t needed = 0;
+    return gdpa_workspace_size(kernel, args, &needed) == GDPA_OK && needed > (workspace != NULL ? workspace_bytes : 0);
+}
+
 gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
                           size_t workspace_bytes, struct CUstream_st *stream)
 {
     gdpa_kernel *kernel = NULL;
-    TRY(kernel_for(ctx, spec, args, stream, &kernel));
+    TRY(kernel_for(ctx, spec, args, false, stream, &kernel));
+    if (lacks_workspace(kernel, args, workspace, workspace_bytes)) {
+        TRY(kernel_for(ctx, spec, args, true, stream, &kernel));
+    }
     return gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
 }
 
@@ -93,6 +118,6 @@ gdpa_status gdpa_backward_workspace_size(gdpa_ctx *ctx, const gdpa_spec *spec, c
 {
     FAIL_IF(bytes == NULL, GDPA_E_ARGUMENT, "bytes is NULL");
     gdpa_kernel *kernel = NULL;
-    TRY(kernel_for(ctx, spec, args, NULL, &kernel));
+    TRY(kernel_for(ctx, spec, args, false, NULL, &kernel));
     return gdpa_workspace_size(kernel, args, bytes);
 }

@@ -285,15 +285,12 @@ static void on_hopper_a_workspace_for_the_order_alone_may_be_left_out(void **sta
     gdpa_ctx_destroy(ctx);
 }
 
-/* The name of the kernel that a backward took, with the workspace that was asked for. */
-static const char *kernel_taken(gdpa_ctx *ctx, const char *text, const gdpa_args *args, size_t *bytes)
+/* The name of the main kernel that a backward with so much workspace took. */
+static const char *kernel_with(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, size_t bytes)
 {
     static struct fake_launch launch;
-    const gdpa_spec spec = runtime_spec(text);
     const long before = launches();
-    *bytes = 0;
-    expect_ok(gdpa_backward_workspace_size(ctx, &spec, args, bytes));
-    expect_ok(gdpa_backward(ctx, &spec, args, *bytes > 0 ? WORKSPACE : NULL, *bytes, fake_driver_control->stream(0)));
+    expect_ok(gdpa_backward(ctx, spec, args, bytes > 0 ? WORKSPACE : NULL, bytes, fake_driver_control->stream(0)));
     if (launches() == before + 1) {
         assert_true(fake_driver_control->last_launch(&launch));
     } else {
@@ -301,6 +298,15 @@ static const char *kernel_taken(gdpa_ctx *ctx, const char *text, const gdpa_args
         assert_true(fake_driver_control->launch_before(&launch));
     }
     return launch.kernel;
+}
+
+/* The same with the workspace that was asked for. */
+static const char *kernel_taken(gdpa_ctx *ctx, const char *text, const gdpa_args *args, size_t *bytes)
+{
+    const gdpa_spec spec = runtime_spec(text);
+    *bytes = 0;
+    expect_ok(gdpa_backward_workspace_size(ctx, &spec, args, bytes));
+    return kernel_with(ctx, &spec, args, *bytes);
 }
 
 static bool is_of_lengths(const char *kernel)
@@ -401,6 +407,42 @@ static void other_architectures_have_no_families_of_lengths(void **state)
     args.seqlen_k = 100;
     size_t bytes = 0;
     assert_false(is_of_lengths(kernel_taken(ctx, "head_dim=128 activation=silu", &args, &bytes)));
+    gdpa_ctx_destroy(ctx);
+}
+
+/* That sm90 is faster for a smaller call is no reason to ask for more memory than the largest one does. */
+static void a_workspace_for_the_largest_call_does_for_smaller_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t batch, total_k;
+        bool is_largest;
+    } cases[] = {{"head_dim=128 activation=silu layout_q=jagged layout_k=jagged", 20, 2000, true},
+                 {"head_dim=128 activation=silu layout_q=jagged layout_k=jagged", 20, 1000, false},
+                 {"head_dim=128 activation=silu", 64, 0, true},
+                 {"head_dim=128 activation=silu", 16, 0, false}};
+    gdpa_ctx *ctx = context_on(90);
+    fake_driver_control->params_size(sizeof(struct gdpa_bwd_params));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const gdpa_spec spec = runtime_spec(cases[i].text);
+        gdpa_args args = backward_args();
+        args.batch = cases[i].batch;
+        args.seqlen_k = 200;
+        if (cases[i].total_k > 0) {
+            args.seqlen_q = args.seqlen_k = 0;
+            args.cu_seqlens_q = args.cu_seqlens_k = (const int32_t *)(uintptr_t)0x1000;
+            args.total_q = 1000;
+            args.total_k = cases[i].total_k;
+            args.max_seqlen_k = 256;
+        }
+        size_t needed = 0;
+        expect_ok(gdpa_backward_workspace_size(ctx, &spec, &args, &needed));
+        assert_int_equal(needed == 512, cases[i].is_largest);
+        assert_int_equal(is_of_lengths(kernel_with(ctx, &spec, &args, needed)), cases[i].is_largest);
+        expect_text(kernel_with(ctx, &spec, &args, 512), "_pairs_");
+        expect_text(kernel_with(ctx, &spec, &args, 0), "_pairs_");
+    }
     gdpa_ctx_destroy(ctx);
 }
 
@@ -538,6 +580,7 @@ int main(void)
         TEST(lengths_choose_the_family),
         TEST(lengths_of_jagged_keys_are_known_by_their_maximum_or_total),
         TEST(other_architectures_have_no_families_of_lengths),
+        TEST(a_workspace_for_the_largest_call_does_for_smaller_ones),
         TEST(pairs_are_one_launch_of_whole_clusters),
         TEST(mode_strict_takes_what_was_made_beforehand),
         TEST(an_older_spec_keeps_what_it_says),
