@@ -56,8 +56,8 @@ const char *const orders[] = {
 };
 /* Queries in several tiles whose keys stay in shared memory, and some beside them whose keys do not fit; jagged, without a mask. */
 const char *const keys_that_stay[] = {
-    "heads=2/1 q=700,0,650,40 k=200,7,256,300 complete=random seed=33 blocks=2 resident=2",
-    "heads=2/2 q=580,600,590 k=130,256,1 complete=earliest max=known seed=34 blocks=3",
+    "heads=1/1 q=400,0,450,40 k=200,7,129,300 complete=random seed=33 blocks=2 resident=2",
+    "heads=1/1 q=580,590 k=130,1 complete=earliest max=known seed=34 blocks=2",
 };
 /* And those that follow a schedule: many sequences, many heads, more blocks than tiles. */
 const char *const scheduled[] = {
