@@ -93,10 +93,10 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
  * Whether a kernel sums up dq in more workspace than there is, though the keys are few. Which kernel is the fastest depends on more than the
  * maxima; but a workspace that was made for the largest call has to do for all.
  */
-static bool lacks_workspace(gdpa_kernel *kernel, const gdpa_args *args, const void *workspace, size_t workspace_bytes)
+static bool lacks_workspace(gdpa_kernel *kernel, const gdpa_spec *spec, const gdpa_args *args, const void *workspace,
+                            size_t workspace_bytes)
 {
-    if (args->size != sizeof *args || longest_keys(&kernel->spec, args) > PLAN_PAIR_KEYS ||
-        plan_has_all_keys(&kernel->plan)) {
+    if (args->size != sizeof *args || longest_keys(spec, args) > PLAN_PAIR_KEYS || plan_has_all_keys(&kernel->plan)) {
         return false;
     }
     size_t needed = 0;
@@ -108,7 +108,7 @@ gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args 
 {
     gdpa_kernel *kernel = NULL;
     TRY(kernel_for(ctx, spec, args, false, stream, &kernel));
-    if (lacks_workspace(kernel, args, workspace, workspace_bytes)) {
+    if (lacks_workspace(kernel, spec, args, workspace, workspace_bytes)) {
         TRY(kernel_for(ctx, spec, args, true, stream, &kernel));
     }
     return gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
