@@ -190,6 +190,7 @@ gdpa_status plan_make(const gdpa_spec *normalised, struct kernel_plan *plan, str
     const struct plan_family *family;
     TRY(choose_family(normalised, &family, reasons, why));
     made.family = family->number;
+    made.cluster = family->cluster;
     if (normalised->pass == GDPA_PASS_FORWARD || spec_is_listed(normalised)) {
         sbuf_addf(reasons, "reason: schedule %s\n", schedule_reason(normalised, made.family));
     }
@@ -287,10 +288,9 @@ gdpa_status plan_check(const gdpa_spec *normalised, const struct kernel_plan *pl
         return fail(why, GDPA_E_ARGUMENT, "family of the plan is %s, which cannot run this: %s", family->name, refusal);
     }
     TRY(check_tiles(plan, why));
-    const int32_t cluster = plan->family == KERNEL_FAMILY_PAIRS ? 2 : 0;
-    if (plan->cluster != cluster) {
+    if (plan->cluster != family->cluster) {
         return fail(why, GDPA_E_ARGUMENT, "cluster of the plan is %d; that of family %s is %d", plan->cluster,
-                    family->name, cluster);
+                    family->name, family->cluster);
     }
     TRY(family->check(normalised, plan, why));
     return check_resources(normalised, plan, arch, why);

@@ -36,8 +36,7 @@ enum {
     WHOLE_NOTE_BYTES = 32,
     NOTES = 8,
     BARRIER_BYTES = 8,
-    BARRIERS = 10, /* and 3 for each slot of Q and dO */
-    CLUSTER = 2,
+    BARRIERS = 10,         /* and 3 for each slot of Q and dO */
     PAIR_SCORE_STAGES = 4, /* two of the own dS, two of that of the other block */
     PAIR_BARRIERS = 13,    /* of its keys, and of what is sent */
     CLAIM_BYTES = 16,
@@ -268,7 +267,6 @@ static gdpa_status make(const gdpa_spec *spec, struct kernel_plan *plan, struct 
     plan->warps = (CONSUMERS + 1) * WARPGROUP_WARPS;
     plan->threads = (CONSUMERS + 1) * WARPGROUP_THREADS;
     plan->min_blocks = 1;
-    plan->cluster = plan->family == KERNEL_FAMILY_PAIRS ? CLUSTER : 0;
     if (plan->cluster > 1) {
         sbuf_addf(reasons,
                   "reason: cluster %d: up to %d keys of a sequence in its blocks; each makes %d columns of dq\n",
@@ -337,6 +335,7 @@ const struct plan_family plan_bwd_pairs = {
     .number = KERNEL_FAMILY_PAIRS,
     .name = "pairs",
     .entry = "bwd_sm90.cuh",
+    .cluster = 2,
     .by_request = "a spec does not say that keys are few; gdpa_backward takes it where the lengths that it is given do",
     .suits = pairs_suits,
     .refusal = pairs_refusal,

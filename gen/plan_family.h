@@ -13,6 +13,7 @@ struct plan_family {
     int32_t number; /* enum kernel_family */
     const char *name;
     const char *entry; /* template with the entry function */
+    int32_t cluster;   /* blocks that belong together; 0: each is alone */
 
     /* NULL; or why a plan never takes the family by itself, and whether it is the one for such lengths. */
     const char *by_request;

@@ -89,28 +89,20 @@ static gdpa_status kernel_for(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_a
     return kernel_borrow_better(ctx, &own, &chosen, stream, kernel);
 }
 
-/*
- * Whether a kernel sums up dq in more workspace than there is, though the keys are few. Which kernel is the fastest depends on more than the
- * maxima; but a workspace that was made for the largest call has to do for all.
- */
-static bool lacks_workspace(gdpa_kernel *kernel, const gdpa_spec *spec, const gdpa_args *args, const void *workspace,
-                            size_t workspace_bytes)
-{
-    if (args->size != sizeof *args || longest_keys(spec, args) > PLAN_PAIR_KEYS || plan_has_all_keys(&kernel->plan)) {
-        return false;
-    }
-    size_t needed = 0;
-    return gdpa_workspace_size(kernel, args, &needed) == GDPA_OK && needed > (workspace != NULL ? workspace_bytes : 0);
-}
-
 gdpa_status gdpa_backward(gdpa_ctx *ctx, const gdpa_spec *spec, const gdpa_args *args, void *workspace,
                           size_t workspace_bytes, struct CUstream_st *stream)
 {
     gdpa_kernel *kernel = NULL;
     TRY(kernel_for(ctx, spec, args, false, stream, &kernel));
-    if (lacks_workspace(kernel, spec, args, workspace, workspace_bytes)) {
-        TRY(kernel_for(ctx, spec, args, true, stream, &kernel));
+    const gdpa_status status = gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
+    /*
+     * Which kernel is the fastest depends on more than the maxima; but a workspace that was made for the largest call has to do for all. One
+     * that is too small for sums is enough for a family without.
+     */
+    if (status != GDPA_E_WORKSPACE || args->size != sizeof *args || longest_keys(spec, args) > PLAN_PAIR_KEYS) {
+        return status;
     }
+    TRY(kernel_for(ctx, spec, args, true, stream, &kernel));
     return gdpa_launch(kernel, args, workspace, workspace_bytes, stream);
 }
 

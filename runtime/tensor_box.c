@@ -104,7 +104,7 @@ gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct gdpa_b
         boxes[i].dtype = normalised->dtype;
     }
     boxes[DQ] = (struct tensor_box){.rows = GRADIENT_BOX_ROWS, .dtype = normalised->out_dtype};
-    if (stores && params->dq != NULL && normalised->out_dtype != GDPA_DTYPE_FP32) {
+    if (stores && params->dq != NULL) {
         const struct dimensions dq_steps = {params->dq_stride_row, params->dq_stride_head, params->dq_stride_batch};
         TRY(box_fill("dq", params->dq, normalised->head_dim, of_queries, dq_steps, &boxes[DQ]));
     }

@@ -27,8 +27,8 @@ gdpa_status tensor_boxes_fill(const gdpa_spec *normalised, const struct kernel_p
                               const struct gdpa_fwd_params *params, struct tensor_box boxes[TENSOR_BOX_COUNT]);
 
 /*
- * The boxes of q, k, v and dout, with so many rows of queries and of keys, and with `stores` that of dq. Without, or where the copy engine
- * stores none, because dq is fp32 or not wanted, its data is NULL.
+ * The boxes of q, k, v and dout, with so many rows of queries and of keys, and that of dq where the copy engine stores it and it is wanted;
+ * else its data is NULL.
  */
 gdpa_status backward_boxes_fill(const gdpa_spec *normalised, const struct gdpa_bwd_params *params, int32_t queries,
                                 int32_t keys, bool stores, struct tensor_box boxes[BACKWARD_BOX_COUNT]);
